@@ -8,6 +8,7 @@
 #include <echomq/echomq.h>
 
 #include <stdbool.h>
+#include <stdio.h> /* before the poison below: it declares some of the banned */
 #include <stdlib.h>
 
 /* An invariant: stops debug builds, costs nothing in releases. */

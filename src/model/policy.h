@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What happens after an attempt, decided once for both engines from the record and its options.
+ * Pure: randomness is passed in.
+ */
+#ifndef EMQ_MODEL_POLICY_H
+#define EMQ_MODEL_POLICY_H
+
+#include "model/job.h"
+#include "model/opts.h"
+
+/* Delay before the attempt after `attempts_made` settled ones (>= 1), r uniform in [0,1).
+ * Saturates at the cap, or at 100 years without one; never negative, never overflows. */
+int64_t emq__backoff_ms(const struct emq__backoff *b, int32_t attempts_made, double r);
+
+struct emq__retry {
+    bool    again;
+    int64_t delay_ms; /* 0 = at once */
+};
+/* The attempt that runs now has failed: is there another, and when? */
+struct emq__retry emq__retry_decide(const struct emq__job *j, const struct emq__opts *o, double r);
+
+#endif
