@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Inside of the SQLite engine: what its files share. Nothing of this crosses the seam.
+ *
+ *   open.c      emq__sqlite_open, close: the ops table, the order of setting up and tearing down
+ *   file.c      THE function that opens the database file; identity of the file (inode of db and WAL)
+ *   conn.c      one connection with its prepared statements
+ *   tx.c        write and read transactions: groups of calls share commits, doubts are named
+ *   turn.c      fair turns of processes at the write lock (OFD locks on the side file)
+ *   bell.c      wake-ups between threads and processes (futex words in the side file)
+ *   checkpoint.c  the checkpoint thread
+ *   schema.c    creating, checking and migrating the schema (sql/schema.sql)
+ *   row.c       shared row work: read a job, move it between states, counters, events, retention
+ *   receipt.c   (session, sequence) -> stored result
+ *   act_*.c     the acts
+ */
+#ifndef EMQ_ENGINE_SQLITE_SQLITE_H
+#define EMQ_ENGINE_SQLITE_SQLITE_H
+
+#include "engine/engine.h"
+
+#include <sqlite3.h>
+
+#include "sql.h" /* generated from sql/ *.sql: enum sq_sql { SQ_SQL_<name>…, SQ_SQL_COUNT }, sq_sql_text[] */
+
+struct sq; /* the engine handle; its first member is struct emq__engine */
+
+/* One connection. Used by one thread at a time. */
+struct sq_conn {
+    sqlite3      *db;
+    sqlite3_stmt *stmt[SQ_SQL_COUNT]; /* prepared on first use */
+};
+
+/* A transaction as an act sees it. */
+struct sq_tx {
+    struct sq      *s;
+    struct sq_conn *conn;
+    int64_t         now_ms;  /* wall clock, taken before waiting for the write lock */
+    int64_t         boot_ms; /* lock clock (CLOCK_BOOTTIME), taken at the same moment */
+    int64_t         boot_ms_late; /* lock clock after the write lock was got: for new lock ends */
+    bool            write;
+};
+
+/* The statement, reset and with bindings cleared. NULL with err on failure. */
+sqlite3_stmt *sq_stmt(struct sq_conn *c, enum sq_sql id, emq_error *err);
+/* Steps a statement that returns no row. */
+emq_status sq_exec(struct sq_conn *c, sqlite3_stmt *st, const char *where, emq_error *err);
+/* SQLITE_ROW -> *row true, SQLITE_DONE -> false, else the failure. */
+emq_status sq_step(struct sq_conn *c, sqlite3_stmt *st, bool *row, const char *where, emq_error *err);
+/* The status and text that a SQLite result code means (FULL, READONLY, BUSY, CORRUPT, IOERR, …). */
+emq_status sq_error(struct sq_conn *c, int rc, const char *where, emq_error *err);
+
+/* Binding and reading. Bound bytes are borrowed until the next reset. */
+void    sq_bind_text(sqlite3_stmt *st, int i, emq_str s);     /* empty = '' */
+void    sq_bind_text_or_null(sqlite3_stmt *st, int i, emq_str s); /* empty = NULL */
+void    sq_bind_i64(sqlite3_stmt *st, int i, int64_t v);
+void    sq_bind_i64_or_null(sqlite3_stmt *st, int i, int64_t v); /* 0 = NULL */
+void    sq_bind_payload(sqlite3_stmt *st, int i, struct emq__payload p); /* TEXT or BLOB by kind, NULL if absent */
+emq_str sq_col_str(sqlite3_stmt *st, int i);                  /* valid until the next step */
+emq_str sq_col_copy(sqlite3_stmt *st, int i, struct emq__arena *mem);
+int64_t sq_col_i64(sqlite3_stmt *st, int i);
+
+/* The work of one act. Called with a transaction open; may be called again from the start if the
+ * group had to be repeated: it must only write to its results, and to the database through tx. */
+typedef emq_status (*sq_fn)(struct sq_tx *tx, void *arg, emq_error *err);
+
+/* Runs fn inside a write transaction (BEGIN IMMEDIATE), in a savepoint of its own; calls from many
+ * threads share one commit. A negative status of fn rolls back its savepoint only; a positive one is
+ * kept like EMQ_OK. When fn's effects may or may not be durable: EMQ_E_IN_DOUBT. */
+emq_status sq_write(struct sq *s, sq_fn fn, void *arg, emq_error *err);
+/* The same on the renewal connection (synchronous=NORMAL, goes before other writers). */
+emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err);
+/* Runs fn inside a read transaction: one snapshot. */
+emq_status sq_read(struct sq *s, sq_fn fn, void *arg, emq_error *err);
+/* Inside fn: ring this queue's bell after the commit. */
+void sq_ring_later(struct sq_tx *tx, emq_str prefix, emq_str queue);
+
+/* This boot, as the number of its row in `boot` (a lock of another boot has ended). */
+int64_t sq_boot(const struct sq *s);
+const struct emq__log *sq_log(const struct sq *s);
+
+/* schema.c: called once by open with the first connection, inside sq_write's turn. */
+emq_status sq_schema_setup(struct sq *s, struct sq_conn *c, emq_error *err);
+/* Every write act: user_version must still be ours. E_VERSION otherwise. */
+emq_status sq_schema_check(struct sq_tx *tx, emq_error *err);
+
+/* For emq_add_on(): the add act on a connection of the application, inside its transaction. */
+emq_status emq__sqlite_add_on(struct emq__engine *e, sqlite3 *db, const struct emq__add_req *req,
+                              struct emq__add_res *res, struct emq__arena *mem, emq_error *err);
+
+/* The acts, for the ops table. */
+#define SQ_ACT_DECL(act, mutating)                                                               \
+    emq_status sq_##act(struct emq__engine *, const struct emq__##act##_req *,                   \
+                        struct emq__##act##_res *, struct emq__arena *mem, emq_error *err);
+EMQ__ACTS(SQ_ACT_DECL)
+#undef SQ_ACT_DECL
+
+#endif
