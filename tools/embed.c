@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Host tool: turns statement and script files into C tables, so that they live in real files.
+ *
+ *   embed PREFIX OUT.h OUT.c FILE...
+ *
+ * A .sql file holds any number of entries, each behind a line `-- name: some_name`; whole-line
+ * comments are dropped. Any other file is one entry, kept byte for byte and named like the file.
+ * For the prefix sq_sql the output is `enum sq_sql { SQ_SQL_<name>..., SQ_SQL_COUNT }`, sq_sql_text[]
+ * and sq_sql_name[], in the order of the command line. An input that could not be meant as it is
+ * stops the build with file:line.
+ */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENTRIES_MAX = 1000, NAME_MAX_LEN = 63, LINE_MAX_LEN = 8192 };
+
+static struct entry {
+    char        name[NAME_MAX_LEN + 1];
+    const char *file;
+    int         line;
+} entries[ENTRIES_MAX];
+static int n_entries;
+
+static _Noreturn void die(const char *file, int line, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "%s:%d: error: ", file, line);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+static const char *base_name(const char *path)
+{
+    return strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+}
+
+static void entry_begin(FILE *out, const char *file, int line, const char *name, size_t len)
+{
+    if (len == 0 || len > NAME_MAX_LEN || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") < len)
+        die(file, line, "name '%.*s' is not 1..%d of a-z 0-9 _", (int)len, name, NAME_MAX_LEN);
+    if (n_entries == ENTRIES_MAX)
+        die(file, line, "more than %d entries", ENTRIES_MAX);
+    struct entry *e = &entries[n_entries];
+    memcpy(e->name, name, len);
+    for (int i = 0; i < n_entries; i++)
+        if (!strcmp(entries[i].name, e->name))
+            die(file, line, "name '%s' is taken by %s:%d", e->name, entries[i].file, entries[i].line);
+    e->file = file;
+    e->line = line;
+    fprintf(out, "static const char text_%d[] = /* %s */", n_entries++, e->name);
+}
+
+static void entry_end(FILE *out, bool empty)
+{
+    const struct entry *e = &entries[n_entries - 1];
+    if (empty)
+        die(e->file, e->line, "entry '%s' is empty", e->name);
+    fputs(";\n", out);
+}
+
+static void put_line(FILE *out, const char *text)
+{
+    fputs("\n    \"", out);
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+        if (*p == '\n')
+            fputs("\\n", out);
+        else if (*p == '"' || *p == '\\')
+            fprintf(out, "\\%c", *p);
+        else if (*p < 0x20 || *p > 0x7e || *p == '?') /* '?': no trigraphs */
+            fprintf(out, "\\%03o", *p);
+        else
+            fputc(*p, out);
+    fputc('"', out);
+}
+
+static void read_file(FILE *out, const char *file)
+{
+    static const char mark[] = "-- name:";
+    char   text[LINE_MAX_LEN + 2];
+    size_t len = strlen(file);
+    bool   sql = len > 4 && !strcmp(file + len - 4, ".sql"), open = false, empty = true;
+    FILE  *in = fopen(file, "rb");
+    if (!in)
+        die(file, 0, "can't be opened");
+    if (!sql) {
+        entry_begin(out, file, 1, base_name(file), strcspn(base_name(file), "."));
+        open = true;
+    }
+    for (int line = 1; fgets(text, sizeof text, in); line++) {
+        if (strlen(text) > LINE_MAX_LEN || (!strchr(text, '\n') && !feof(in)))
+            die(file, line, "line is longer than %d bytes or holds a NUL", LINE_MAX_LEN);
+        const char *p = text + strspn(text, " \t\r\n");
+        if (sql && !strncmp(text, mark, sizeof mark - 1)) {
+            if (open)
+                entry_end(out, empty);
+            p = text + sizeof mark - 1;
+            p += strspn(p, " \t");
+            size_t n = strcspn(p, "\r\n");
+            while (n && isspace((unsigned char)p[n - 1]))
+                n--;
+            entry_begin(out, file, line, p, n);
+            open = empty = true;
+        } else if (sql && (!*p || !strncmp(p, "--", 2))) {
+            continue;
+        } else if (!open) {
+            die(file, line, "text in front of the first '%s' line", mark);
+        } else {
+            empty = empty && !*p;
+            put_line(out, text);
+        }
+    }
+    if (ferror(in))
+        die(file, 0, "can't be read");
+    fclose(in);
+    if (!open)
+        die(file, 1, "no '%s' line", mark);
+    entry_end(out, empty);
+}
+
+int main(int argc, char **argv)
+{
+    char up[64] = {0};
+    if (argc < 5 || strlen(argv[1]) >= sizeof up)
+        die("embed", 0, "usage: embed PREFIX OUT.h OUT.c FILE...");
+    const char *prefix = argv[1], *base = base_name(argv[2]);
+    for (size_t i = 0; prefix[i]; i++)
+        up[i] = (char)toupper((unsigned char)prefix[i]);
+    FILE *c = fopen(argv[3], "wb"), *h = fopen(argv[2], "wb");
+    if (!c || !h)
+        die(c ? argv[2] : argv[3], 0, "can't be written");
+
+    fprintf(c, "/* Generated by tools/embed.c. */\n#include \"%s\"\n\n"
+               "#pragma GCC diagnostic ignored \"-Woverlength-strings\"\n\n", base);
+    for (int i = 4; i < argc; i++)
+        read_file(c, argv[i]);
+    fprintf(h, "/* Generated by tools/embed.c. */\n#ifndef %s_H\n#define %s_H\n\nenum %s {\n", up, up, prefix);
+    fprintf(c, "\nconst char *const %s_text[%s_COUNT] = {\n", prefix, up);
+    for (int i = 0; i < n_entries; i++) {
+        fprintf(h, "    %s_%s,\n", up, entries[i].name);
+        fprintf(c, "    text_%d,\n", i);
+    }
+    fprintf(h, "    %s_COUNT\n};\n\nextern const char *const %s_text[%s_COUNT];\n"
+               "extern const char *const %s_name[%s_COUNT];\n\n#endif\n", up, prefix, up, prefix, up);
+    fprintf(c, "};\n\nconst char *const %s_name[%s_COUNT] = {\n", prefix, up);
+    for (int i = 0; i < n_entries; i++)
+        fprintf(c, "    \"%s\",\n", entries[i].name);
+    fputs("};\n", c);
+    int bad = ferror(c) | ferror(h);
+    bad |= fclose(c) | fclose(h);
+    if (bad)
+        die(argv[3], 0, "can't be written");
+    return 0;
+}
