@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the verbs share: the table of verbs, the globals, exit codes, output.
+ *
+ * One file a verb, verb_<name>.c, each giving one `const struct cli_verb`; main.c has the table that is
+ * dispatcher, help and completion.
+ */
+#ifndef EMQ_CLI_CLI_H
+#define EMQ_CLI_CLI_H
+
+#include "cli/args.h"
+
+#include <stdio.h>
+
+/* sysexits where they fit; the meaning is fixed (emq(1), EXIT STATUS). */
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_NO = 1,        /* a negative answer */
+    CLI_USAGE = 64,    /* the command line, values out of range included */
+    CLI_DATA = 65,     /* the contents of data, batch or JSON */
+    CLI_NOINPUT = 66,  /* no such input file */
+    CLI_UNREACHABLE = 69,
+    CLI_BUG = 70,
+    CLI_CANTCREATE = 73,
+    CLI_IO = 74,
+    CLI_AGAIN = 75,
+    CLI_REFUSED = 77,
+    CLI_CONFIG = 78,
+    CLI_IN_DOUBT = 79,
+    CLI_TIMED_OUT = 124,
+    CLI_OWN_FAILURE = 125 /* emq run */
+};
+
+struct cli_globals {
+    emq_str url, prefix;
+    bool    json, quiet, verbose, help;
+};
+
+struct cli {
+    struct cli_globals globals;
+    struct cli_args    args;    /* words[0] is the first word after the verb */
+    const struct cli_verb *verb;
+    void       *options;        /* the verb's options struct, zeroed, then parsed into */
+    emq_client *client;         /* open when verb->opens */
+    emq_str     who;            /* for admin records */
+};
+
+struct cli_verb {
+    const char *name;
+    const char *summary; /* one line */
+    const char *usage;   /* "QUEUE [DATA|@FILE|-]" */
+    const char *help;    /* paragraphs; NULL = none */
+    const struct cli_option *options;
+    size_t      options_size;
+    size_t      min_words, max_words; /* SIZE_MAX = any number */
+    bool        opens;  /* open the store first */
+    bool        takes_rest; /* "-- CMD…" */
+    int (*run)(struct cli *cli); /* returns an exit code */
+};
+extern const struct cli_verb *const cli_verbs[]; /* NULL-terminated, in the order of help */
+extern const struct cli_option cli_global_options[];
+
+/* Prints "emq VERB: text" on stderr and returns the code. */
+int cli_error(const struct cli *cli, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A failure of the library: prints err, returns its exit code. Outcomes give 1, TIMEOUT 124. */
+int cli_failure(const struct cli *cli, emq_status s, const emq_error *err);
+int cli_exit_code(emq_status s);
+/* "try emq help VERB" after a usage error; returns 64. */
+int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Talk on stderr unless --quiet. */
+void cli_say(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Flushes stdout; a failed write (a full disk, a closed pipe) is an error: CLI_IO, else `code`. */
+int cli_finish(const struct cli *cli, int code);
+
+/* Reads DATA as given on the line: "@FILE" a file, "-" standard input, else the text itself. The
+ * bytes are malloc'ed. 0, or an exit code after its message (66 no such file, 65 too large, 74). */
+int cli_read_data(const struct cli *cli, const char *arg, size_t max, char **out, size_t *out_len);
+
+/* A table on stdout (libsmartcols): columns with names, right = 1 for numbers. */
+struct cli_table;
+struct cli_table *cli_table_new(const char *const *columns, const bool *right, size_t n);
+void cli_table_row(struct cli_table *t, const char *const *cells);
+int  cli_table_print(struct cli_table *t); /* prints and frees */
+
+/* A progress bar on stderr, only on a terminal and not with --quiet. total 0 = unknown. */
+struct cli_bar { const struct cli *cli; int64_t total, shown_at_ms; bool on; const char *label; };
+void cli_bar_start(struct cli_bar *bar, const struct cli *cli, const char *label, int64_t total);
+void cli_bar_step(struct cli_bar *bar, int64_t done);
+void cli_bar_end(struct cli_bar *bar);
+
+/* Ids named on the line, or --state S, or --all: what retry, promote, rm and cancel work on. */
+void cli_print_help(const struct cli_verb *verb, FILE *to); /* NULL = all verbs */
+
+#endif
