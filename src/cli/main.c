@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * emq: finds the verb, parses its arguments by its table, opens the store, runs it.
+ */
+#include "cli/cli.h"
+
+#include "base/error.h"
+#include "base/str.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+const struct cli_option cli_global_options[] = {
+    {.name = "--url", .type = CLI_TEXT, .at = offsetof(struct cli_globals, url), .value = "URL",
+     .help = "the store; default EMQ_URL, else the embedded file"},
+    {.name = "--prefix", .type = CLI_TEXT, .at = offsetof(struct cli_globals, prefix),
+     .value = "P", .help = "first part of every queue's name (emq)"},
+    {.name = "--json", .type = CLI_FLAG, .at = offsetof(struct cli_globals, json),
+     .help = "results as JSON, one object a line"},
+    {.name = "--quiet", .type = CLI_FLAG, .at = offsetof(struct cli_globals, quiet), .letter = 'q',
+     .help = "no talk on stderr"},
+    {.name = "--verbose", .type = CLI_FLAG, .at = offsetof(struct cli_globals, verbose),
+     .letter = 'v', .help = "say more"},
+    {.name = "--help", .type = CLI_FLAG, .at = offsetof(struct cli_globals, help), .letter = 'h',
+     .help = "this help"},
+    {.name = NULL},
+};
+
+static const struct cli_verb *find_verb(const char *name)
+{
+    for (size_t i = 0; cli_verbs[i]; i++)
+        if (strcmp(cli_verbs[i]->name, name) == 0)
+            return cli_verbs[i];
+    return NULL;
+}
+
+/* Index of the verb: the first argument that is neither a global option nor the value of one. */
+static int verb_index(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] != '-')
+            return i;
+        for (const struct cli_option *o = cli_global_options; o->name; o++)
+            if (o->type != CLI_FLAG && strcmp(o->name, argv[i]) == 0)
+                i++;
+    }
+    return argc;
+}
+
+static void log_line(void *user, int level, emq_str message)
+{
+    const struct cli *cli = user;
+    if (level <= EMQ_LOG_WARN ? !cli->globals.quiet : cli->globals.verbose || level == EMQ_LOG_DEBUG)
+        fprintf(stderr, "emq: %.*s\n", EMQ_STR_ARG(message));
+}
+
+static int open_store(struct cli *cli)
+{
+    emq_error     err;
+    emq_open_opts opts = {.size = sizeof opts,
+                          .prefix = cli->globals.prefix,
+                          .log = log_line,
+                          .log_user = cli};
+    emq_status s = emq_open(&cli->client, cli->globals.url, &opts, &err);
+    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
+}
+
+static int check_words(const struct cli *cli)
+{
+    const struct cli_verb *verb = cli->verb;
+    if (cli->args.n_words < verb->min_words)
+        return cli_usage(cli, "%s is missing: emq %s %s",
+                         cli->args.n_words ? "an argument" : "the first argument", verb->name,
+                         verb->usage);
+    if (cli->args.n_words > verb->max_words)
+        return cli_usage(cli, "one argument too many: \"%s\"", cli->args.words[verb->max_words]);
+    if (cli->args.rest && !verb->takes_rest)
+        return cli_usage(cli, "nothing may follow \"--\" here");
+    return CLI_OK;
+}
+
+static int run_verb(struct cli *cli)
+{
+    if (cli->globals.help) {
+        cli_print_help(cli->verb, stdout);
+        return cli_finish(cli, CLI_OK);
+    }
+    int code = check_words(cli);
+    if (code == CLI_OK && cli->verb->opens)
+        code = open_store(cli);
+    if (code == CLI_OK)
+        code = cli->verb->run(cli);
+    emq_close(cli->client);
+    return cli_finish(cli, code);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    int         at = verb_index(argc, argv);
+    const char *name = at < argc ? argv[at] : NULL;
+
+    if (!name) {
+        for (int i = 1; i < argc; i++) {
+            if (strcmp(argv[i], "--version") == 0)
+                name = "version";
+            else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+                name = "help";
+        }
+        if (!name) {
+            cli_print_help(NULL, stderr);
+            return CLI_USAGE;
+        }
+        at = argc - 1;
+        argc = 1;
+    }
+    cli->verb = find_verb(name);
+    if (!cli->verb)
+        return cli_usage(cli, "unknown verb \"%s\"", name);
+
+    /* What stands before the verb is parsed with what stands behind it. */
+    char **all = calloc((size_t)argc + 1, sizeof *all);
+    const char **words = calloc((size_t)argc + 1, sizeof *words);
+    cli->options = calloc(1, cli->verb->options_size + 1);
+    int code = CLI_AGAIN;
+    if (all && words && cli->options) {
+        int n = 0;
+        for (int i = 1; i < argc; i++)
+            if (i != at)
+                all[n++] = argv[i];
+        cli->args.options[0] = cli->verb->options;
+        cli->args.into[0] = cli->options;
+        cli->args.options[1] = cli_global_options;
+        cli->args.into[1] = &cli->globals;
+        emq_error err;
+        if (cli_parse(&cli->args, n, all, words, &err) == EMQ_OK)
+            code = run_verb(cli);
+        else
+            code = cli_usage(cli, "%s", err.text);
+    } else {
+        cli_error(cli, code, "out of memory");
+    }
+    free(cli->options);
+    free(words);
+    free(all);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct cli cli = {0};
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
+    return run(&cli, argc, argv);
+}
