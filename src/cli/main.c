@@ -65,6 +65,16 @@ static int open_store(struct cli *cli)
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
 }
 
+/* For a verb without a command, "--" only says that no more options follow. */
+static void join_rest(struct cli *cli, const char **words)
+{
+    if (cli->verb->takes_rest || !cli->args.rest)
+        return;
+    for (char *const *arg = cli->args.rest; *arg; arg++)
+        words[cli->args.n_words++] = *arg;
+    cli->args.rest = NULL;
+}
+
 static int check_words(const struct cli *cli)
 {
     const struct cli_verb *verb = cli->verb;
@@ -74,8 +84,6 @@ static int check_words(const struct cli *cli)
                          verb->usage);
     if (cli->args.n_words > verb->max_words)
         return cli_usage(cli, "one argument too many: \"%s\"", cli->args.words[verb->max_words]);
-    if (cli->args.rest && !verb->takes_rest)
-        return cli_usage(cli, "nothing may follow \"--\" here");
     return CLI_OK;
 }
 
@@ -132,10 +140,12 @@ static int run(struct cli *cli, int argc, char **argv)
         cli->args.options[1] = cli_global_options;
         cli->args.into[1] = &cli->globals;
         emq_error err;
-        if (cli_parse(&cli->args, n, all, words, &err) == EMQ_OK)
+        if (cli_parse(&cli->args, n, all, words, &err) == EMQ_OK) {
+            join_rest(cli, words);
             code = run_verb(cli);
-        else
+        } else {
             code = cli_usage(cli, "%s", err.text);
+        }
     } else {
         cli_error(cli, code, "out of memory");
     }
