@@ -483,11 +483,13 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_clean(emq_client *c, emq_str queue, 
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_obliterate(emq_client *c, emq_str queue, int force,
                                                        int64_t *out_count, emq_error *err);
 /* Bulk forms, in bounded slices until done: failed or completed jobs go back to work; delayed jobs
- * become ready; jobs of a state are removed (locked ones are left) or cancelled. */
+ * become ready; jobs of a state are cancelled (active ones: their owners are asked to stop). */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_retry_all(emq_client *c, emq_str queue, int state,
                                                       int flags, int64_t *out_count, emq_error *err);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_promote_all(emq_client *c, emq_str queue,
                                                         int64_t *out_count, emq_error *err);
+ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_cancel_all(emq_client *c, emq_str queue, int state,
+                                                       int64_t *out_count, emq_error *err);
 
 typedef struct emq_sweep_opts {
     size_t  size;
