@@ -20,7 +20,7 @@
 #include "engine/sqlite/sqlite.h"
 
 enum { SQ_STAGED = 8, SQ_STATES = 9 };
-enum { SQ_SIDE_DATA = 1, SQ_SIDE_RESULT = 2, SQ_SIDE_DEPENDENCY = 4 };
+enum { SQ_SIDE_DATA = 1, SQ_SIDE_RESULT = 2, SQ_SIDE_DEPENDENCY = 4, SQ_SIDE_HISTORY = 8 };
 enum {
     SQ_INLINE_MAX = 1024,     /* longer payloads live in emq_data, emq_result */
     SQ_SLICE = 1000,          /* jobs moved by one act without being asked for: promotion, placing */
@@ -38,8 +38,8 @@ struct sq_queue {
     int64_t count[SQ_STATES]; /* by state; [SQ_STAGED] unused */
     int64_t retry_delayed;
     struct emq__totals totals;
-    int64_t limit_count, limit_until_ms;
-    int64_t event_ms, event_seq, event_count, publishing;
+    int64_t limit_count, limit_until_ms, limit_max;
+    int64_t event_ms, event_seq, event_count, publishing, visible;
     /* from emq_meta; 0 = not set */
     bool    paused;
     int64_t concurrency, max, duration, max_events;
@@ -51,8 +51,8 @@ struct sq_queue {
     int64_t first_seq;      /* id of the first of them: event_ms-first_seq */
 };
 
-/* Reads the queue's row and settings. create: makes the row if absent (write transactions only).
- * EMQ_OK, EMQ_NOT_FOUND (*q is zero then; close is still allowed), failures. */
+/* Reads the queue's row and settings. create: makes the row if absent, and visible (write
+ * transactions only). A queue that only has unpublished stages is NOT_FOUND without create. EMQ_OK, EMQ_NOT_FOUND (*q is zero then; close is still allowed), failures. */
 emq_status sq_queue_open(struct sq_tx *tx, emq_str prefix, emq_str name, bool create,
                          struct sq_queue *q, emq_error *err);
 /* Stores events and the row if something changed; rings later if q->wake. */
@@ -124,17 +124,18 @@ emq_status sq_row_requeue(struct sq_tx *tx, struct sq_queue *q, struct sq_row *r
                           const struct sq_requeue *to, emq_error *err);
 /* The event that belongs to it: `waiting{jobId[,prev]}` or `delayed{jobId,delay}`. prev NULL = none. */
 void       sq_requeue_event(struct sq_queue *q, const struct sq_row *row, const char *prev);
-/* finished -> line (RETRY of a finished job): clears finishedOn, processedOn, failedReason or result;
- * reset: atm and ats to 0. Front only with `front`. */
+/* finished -> line (RETRY of a finished job): clears finishedOn, processedOn, delay, failedReason or
+ * result; reset: atm, ats and stc to 0. */
 emq_status sq_row_reprocess(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row, bool front,
                             bool reset, emq_error *err);
-/* Deletes the job with everything of it (payloads, logs, dependencies). dedup: also the dedup id it
- * owns and its stored next (every removal except retention). Sets no event. */
+/* Deletes the job with everything of it (payloads, logs, dependencies, history) and counts it in
+ * totals.removed. dedup: also the dedup id it owns and its stored next (every removal except
+ * retention). Sets no event. */
 emq_status sq_row_delete(struct sq_tx *tx, struct sq_queue *q, const struct sq_row *row, bool dedup,
                          emq_error *err);
 
 /* active or unfinished -> completed or failed, whole: dedup window's end and the kept last duplicate,
- * retention, events (completed or failed, retries-exhausted, drained), totals. */
+ * retention, events (completed or failed, retries-exhausted), totals. `drained` is the settle act's. */
 struct sq_finish {
     int32_t state;    /* EMQ_COMPLETED_STATE, EMQ_FAILED_STATE */
     int32_t atm, ats, stalled;
@@ -160,8 +161,8 @@ const char *sq_state_raw(int state);
 void sq_event_begin(struct sq_queue *q, int64_t now_ms, const char *event);
 void sq_event_str(struct sq_queue *q, const char *field, emq_str value);
 void sq_event_i64(struct sq_queue *q, const char *field, int64_t value);
-void sq_event_json(struct sq_queue *q, const char *field, emq_str json); /* cut to null over 64 KiB */
-void sq_event_payload(struct sq_queue *q, const char *field, struct emq__payload p); /* as JSON */
+void sq_event_json(struct sq_queue *q, const char *field, emq_str json); /* null when empty */
+void sq_event_payload(struct sq_queue *q, const char *field, struct emq__payload p); /* as JSON; null over 1024 bytes */
 void sq_event_end(struct sq_queue *q);
 /* Stores the buffered lines and trims the oldest rows: amortised, at most 256 rows. */
 emq_status sq_events_flush(struct sq_tx *tx, struct sq_queue *q, emq_error *err);
@@ -199,8 +200,8 @@ emq_str sq_get_str(struct sq_reader *r); /* points into the body */
 
 /* ---- history (row.c) ------------------------------------------------------------------------- */
 
-/* An exceptional entry of a job's life, for `why`. Kept 7 days, also when the job is gone. */
-emq_status sq_history(struct sq_tx *tx, const struct sq_queue *q, emq_str job_id, const char *what,
-                      emq_str who, emq_str detail, emq_error *err);
+/* An exceptional entry of a job's life, for `why`: "refused", "recovered", "admin". */
+emq_status sq_history(struct sq_tx *tx, struct sq_row *row, const char *what, emq_str who,
+                      emq_str detail, emq_error *err);
 
 #endif

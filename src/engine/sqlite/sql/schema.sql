@@ -57,10 +57,12 @@ CREATE TABLE emq_queue (
     t_removed      INTEGER NOT NULL DEFAULT 0,
     limit_count    INTEGER NOT NULL DEFAULT 0, -- rate limit: taken in the window that ends at
     limit_until_ms INTEGER NOT NULL DEFAULT 0,
+    limit_max      INTEGER NOT NULL DEFAULT 0, -- of the last take that was under a limit
     event_ms       INTEGER NOT NULL DEFAULT 0, -- id of the last event
     event_seq      INTEGER NOT NULL DEFAULT 0,
     event_count    INTEGER NOT NULL DEFAULT 0, -- events now stored
     publishing     INTEGER NOT NULL DEFAULT 0, -- published stages with jobs not yet in their places
+    visible        INTEGER NOT NULL DEFAULT 1, -- 0 = only unpublished stages so far: no such queue
     UNIQUE (prefix, name)
 ) STRICT;
 
@@ -88,7 +90,7 @@ CREATE TABLE emq_job (
     mode        INTEGER NOT NULL DEFAULT 0, -- active: 0 at-least-once, 1 at-most-once
     cancel      INTEGER NOT NULL DEFAULT 0, -- 1 = the owner was asked to stop
     logs        INTEGER NOT NULL DEFAULT 0, -- lines in emq_log
-    side        INTEGER NOT NULL DEFAULT 0, -- 1: row in emq_data, 2: in emq_result, 4: in emq_dependency
+    side        INTEGER NOT NULL DEFAULT 0, -- 1: row in emq_data, 2: emq_result, 4: emq_dependency, 8: emq_history
     data_kind   INTEGER NOT NULL DEFAULT 0,
     result_kind INTEGER NOT NULL DEFAULT 0,
     timestamp_at_ms INTEGER NOT NULL,
@@ -193,8 +195,9 @@ CREATE TABLE emq_stage (
     sid    INTEGER PRIMARY KEY,
     prefix TEXT NOT NULL,
     name   TEXT NOT NULL,
-    created_at_ms INTEGER NOT NULL,
-    jobs   INTEGER NOT NULL DEFAULT 0, -- jobs ever staged; the last sequence
+    touched_at_ms INTEGER NOT NULL, -- last add; it expires an hour later
+    jobs   INTEGER NOT NULL DEFAULT 0, -- the last sequence
+    dedup  INTEGER NOT NULL DEFAULT 0, -- 1 = some jobs have dedup ids, decided at the publication
     UNIQUE (prefix, name)
 ) STRICT;
 
@@ -213,16 +216,16 @@ CREATE TABLE emq_stage_queue (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX emq_stage_queue_sid ON emq_stage_queue (sid);
 
+-- Exceptional entries of a job's life: at most 100, they go with the job.
 CREATE TABLE emq_history (
-    hid    INTEGER PRIMARY KEY,
-    qid    INTEGER NOT NULL,
-    job_id TEXT NOT NULL,
+    jid    INTEGER NOT NULL,
+    n      INTEGER NOT NULL,
     at_ms  INTEGER NOT NULL,
-    what   TEXT NOT NULL,
+    what   TEXT NOT NULL, -- refused, recovered, admin
     who    TEXT NOT NULL,
-    detail TEXT NOT NULL
-) STRICT;
-CREATE INDEX emq_history_job ON emq_history (qid, job_id);
+    detail TEXT NOT NULL,
+    PRIMARY KEY (jid, n)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE emq_scheduler (
     qid   INTEGER NOT NULL,
