@@ -48,7 +48,8 @@ struct sq_queue {
     bool    wake;  /* sq_queue_save() rings the bell */
     struct emq__buf events; /* lines not yet stored */
     int64_t n_events;
-    int64_t first_seq;      /* id of the first of them: event_ms-first_seq */
+    int64_t trim_left;      /* records that retention may still remove in this act */
+    int64_t oldest[SQ_STATES]; /* finished states: the oldest finished_at_ms, 0 = not known */
 };
 
 /* Reads the queue's row and settings. create: makes the row if absent, and visible (write
@@ -108,8 +109,8 @@ emq_status sq_job_get(struct sq_tx *tx, const struct sq_queue *q, emq_str id,
 /* ---- moves (row.c): row and counters; no events, no totals ---------------------------------- */
 
 /* What a move to waiting, prioritized or delayed writes beside the place. Fill it from the row with
- * sq_requeue_of(), change what is to change. The lock (mode, lock end, cancel, deferred) is cleared;
- * fence and worker stay: they are the last hand-out. */
+ * sq_requeue_of(), change what is to change. The lock (mode, lock end, cancel) is cleared; fence and
+ * worker stay: they are the last hand-out. */
 struct sq_requeue {
     int32_t atm, ats, stalled, priority;
     int64_t delay_ms;      /* > 0: delayed until tx->now_ms + delay_ms; else into the line */
@@ -158,7 +159,7 @@ const char *sq_state_raw(int state);
 
 /* One event: begin, fields in the order of docs/protocol.md section 7, end. Buffered in the queue.
  * With opts.maxLenEvents = 0 nothing is written. */
-void sq_event_begin(struct sq_queue *q, int64_t now_ms, const char *event);
+void sq_event_begin(struct sq_queue *q, const char *event);
 void sq_event_str(struct sq_queue *q, const char *field, emq_str value);
 void sq_event_i64(struct sq_queue *q, const char *field, int64_t value);
 void sq_event_json(struct sq_queue *q, const char *field, emq_str json); /* null when empty */
