@@ -15,13 +15,18 @@ int64_t          emq__wall_us(void);
 struct emq__mono emq__mono_now(void);
 static inline struct emq__mono emq__mono_add_ms(struct emq__mono t, int64_t ms)
 {
-    int64_t us = ms > INT64_MAX / 1000 ? INT64_MAX : ms * 1000;
+    int64_t us;
+    if (__builtin_mul_overflow(ms, (int64_t)1000, &us))
+        us = ms > 0 ? INT64_MAX : INT64_MIN;
     return (struct emq__mono){emq__sat_add(t.us, us)};
 }
 /* Milliseconds from a to b, rounded down; negative if b is earlier. */
 static inline int64_t emq__mono_diff_ms(struct emq__mono a, struct emq__mono b)
 {
-    return (b.us - a.us) / 1000;
+    int64_t us;
+    if (__builtin_sub_overflow(b.us, a.us, &us))
+        us = b.us > a.us ? INT64_MAX : INT64_MIN;
+    return us / 1000 - (us % 1000 < 0);
 }
 /* The kernel's boot id, 36 characters; cached. Empty if it can't be read. */
 emq_str emq__boot_id(void);

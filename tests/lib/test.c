@@ -23,7 +23,7 @@ extern const struct emq_test __stop_emq_tests[] __attribute__((weak));
 enum { EXIT_SKIPPED = 77 };
 
 static const char *program;
-static bool        passed; /* the running test came to its end */
+static bool        passed; /* the running test came to its end, or was skipped */
 static char        temp_dir[PATH_MAX];
 
 uint64_t test_seed(void)
@@ -85,6 +85,29 @@ static void remove_temp_dir(void)
     else if (nftw(temp_dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
         fprintf(stderr, "%s could not be removed: %s\n", temp_dir, strerror(errno));
     temp_dir[0] = '\0';
+}
+
+static bool word_listed(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *p = list; (p = strstr(p, word)) != NULL; p += n)
+        if ((p == list || p[-1] == ' ') && (p[n] == '\0' || p[n] == ' '))
+            return true;
+    return false;
+}
+
+void test_require(bool present, const char *what, const char *hint)
+{
+    const char *required = getenv("EMQ_TEST_REQUIRE");
+
+    if (present)
+        return;
+    if (required && (word_listed(required, what) || word_listed(required, "all")))
+        fail_msg("%s is missing: %s", what, hint);
+    fprintf(stderr, "skipped, %s is missing: %s\n", what, hint);
+    passed = true;
+    skip();
 }
 
 static void print_text(const char *label, emq_str s)

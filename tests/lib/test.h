@@ -4,7 +4,8 @@
  * section; there is no list to keep. A failing test prints a command that runs it alone.
  *
  * Environment: EMQ_TEST_ONLY=glob runs the matching tests, EMQ_TEST_SEED=n sets the seed,
- * EMQ_TEST_KEEP=1 keeps temporary folders.
+ * EMQ_TEST_KEEP=1 keeps temporary folders, EMQ_TEST_REQUIRE="word word" or "all" turns skips for the
+ * lack of that into failures.
  */
 #ifndef EMQ_TESTS_TEST_H
 #define EMQ_TESTS_TEST_H
@@ -42,5 +43,8 @@ void        test_check_str(emq_str actual, emq_str expected, const char *file, i
 uint64_t    test_seed(void);             /* EMQ_TEST_SEED, else random; printed when a test fails */
 uint64_t    test_random(uint64_t *state); /* splitmix64 */
 const char *test_temp_dir(void);         /* a fresh folder per test, removed at its end */
+/* Skips the running test, loudly, when something outside is missing; fails it when EMQ_TEST_REQUIRE
+ * names it. what is one word. */
+void        test_require(bool present, const char *what, const char *hint);
 
 #endif
