@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * emq take, extend, settle: working by hand, with a token.
+ */
+#include "cli/cli.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/str.h"
+
+/* ---- take -------------------------------------------------------------------------------- */
+
+static const char *const modes[] = {"at-least-once", "at-most-once", "fire-and-forget", NULL};
+enum { DAY_MS = 24 * 3600 * 1000 };
+
+struct take_options {
+    emq_str name;
+    int64_t lock, wait_ms;
+    int32_t mode;
+    bool    has_wait;
+};
+
+static const struct cli_option take_table[] = {
+    {.name = "--lock", .type = CLI_SPAN, .at = offsetof(struct take_options, lock), .value = "D",
+     .help = "the lock's length (30s); extend it before it ends", .min = EMQ_LOCK_MIN_MS, .max = DAY_MS},
+    {.name = "--wait", .type = CLI_SPAN, .at = offsetof(struct take_options, wait_ms), .value = "D",
+     .seen_at = offsetof(struct take_options, has_wait), .optional = true, .help = "wait for a job"},
+    {.name = "--mode", .type = CLI_CHOICE, .at = offsetof(struct take_options, mode), .value = "M",
+     .choices = modes, .help = "at-least-once, at-most-once or fire-and-forget"},
+    {.name = "--name", .type = CLI_TEXT, .at = offsetof(struct take_options, name), .value = "WORKER",
+     .help = "name of this worker (host:pid:n)"},
+    {.name = NULL},
+};
+
+/* The job as `show` has it, with what its owner needs in front. */
+static void print_taken(const struct cli *cli, const emq_job *j)
+{
+    emq_str json = emq_job_json(j);
+    if (!cli->globals.json) {
+        printf("id:    %.*s\ntoken: %.*s\nfence: %lld\ndata:  ", EMQ_STR_ARG(emq_job_id(j)),
+               EMQ_STR_ARG(emq_job_token(j)), (long long)emq_job_fence(j));
+        emq_str data = emq_job_data(j);
+        fwrite(data.ptr, 1, data.len, stdout);
+        putchar('\n');
+        return;
+    }
+    struct emq__buf b;
+    emq__buf_init(&b, 4096);
+    emq__buf_text(&b, "{\"token\":");
+    emq__json_quote(&b, emq_job_token(j));
+    emq__buf_text(&b, ",\"idempotencyKey\":");
+    emq__json_quote(&b, emq_job_idempotency_key(j));
+    fwrite(b.ptr, 1, b.len, stdout);
+    emq__buf_free(&b);
+    putchar(',');
+    fwrite(json.ptr + 1, 1, json.len - 1, stdout);
+    putchar('\n');
+}
+
+static int run_take(struct cli *cli)
+{
+    const struct take_options *o = cli->options;
+    emq_error     err;
+    emq_job      *job = NULL;
+    emq_take_opts opts = {.size = sizeof opts,
+                          .worker = o->name,
+                          .lock_ms = o->lock,
+                          .wait_ms = !o->has_wait ? 0 : o->wait_ms ? o->wait_ms : -1,
+                          .mode = o->mode};
+    emq_status s = emq_take(cli->client, emq_cstr(cli->args.words[0]), &opts, &job, &err);
+    if (s == EMQ_EMPTY) {
+        cli_say(cli, "no job is ready");
+        return CLI_NO;
+    }
+    if (s != EMQ_OK)
+        return cli_failure(cli, s, &err);
+    print_taken(cli, job);
+    emq_job_free(job);
+    return CLI_OK;
+}
+
+const struct cli_verb cli_verb_take = {
+    .name = "take",
+    .summary = "take one job under a lock, to work on it by hand",
+    .usage = "QUEUE [--lock D] [--wait [D]] [--mode M]",
+    .help = "Prints the job with its token and fence; no job: 1. Settle it with `emq settle`, renew the\n"
+            "lock with `emq extend`; when the lock ends the job is recovered and runs again.",
+    .options = take_table,
+    .options_size = sizeof(struct take_options),
+    .min_words = 1,
+    .max_words = 1,
+    .opens = true,
+    .run = run_take,
+};
+
+/* ---- extend ------------------------------------------------------------------------------ */
+
+struct extend_options { emq_str token; int64_t lock; };
+
+static const struct cli_option extend_table[] = {
+    {.name = "--token", .type = CLI_TEXT, .at = offsetof(struct extend_options, token), .value = "T",
+     .help = "of the hand-out, as `take` printed it"},
+    {.name = "--lock", .type = CLI_SPAN, .at = offsetof(struct extend_options, lock), .value = "D",
+     .help = "from now (30s)", .min = EMQ_LOCK_MIN_MS, .max = DAY_MS},
+    {.name = NULL},
+};
+
+static int lost_or(const struct cli *cli, emq_status s, const emq_error *err)
+{
+    if (s == EMQ_LOST)
+        return cli_error(cli, CLI_NO, "the lock of job %s is not this token's any more; nothing was changed",
+                         cli->args.words[1]);
+    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, err);
+}
+
+static int run_extend(struct cli *cli)
+{
+    const struct extend_options *o = cli->options;
+    emq_error err;
+    if (!o->token.len)
+        return cli_usage(cli, "--token is missing");
+    return lost_or(cli, emq_extend(cli->client, emq_cstr(cli->args.words[0]), emq_cstr(cli->args.words[1]),
+                                   o->token, o->lock, &err), &err);
+}
+
+const struct cli_verb cli_verb_extend = {
+    .name = "extend",
+    .summary = "renew the lock of a job taken by hand",
+    .usage = "QUEUE ID --token T [--lock D]",
+    .help = "Exit 1 when the lock was lost.",
+    .options = extend_table,
+    .options_size = sizeof(struct extend_options),
+    .min_words = 2,
+    .max_words = 2,
+    .opens = true,
+    .run = run_extend,
+};
+
+/* ---- settle ------------------------------------------------------------------------------ */
+
+struct settle_options {
+    emq_str token, result, reason, stack;
+    int64_t delay;
+    bool    completed, failed, retry, has_delay, release, force;
+};
+#define AT(member) .at = offsetof(struct settle_options, member)
+#define SEEN(member) .seen_at = offsetof(struct settle_options, member)
+
+static const struct cli_option settle_table[] = {
+    {.name = "--token", .type = CLI_TEXT, AT(token), .value = "T", .help = "of the hand-out"},
+    {.name = "--completed", .type = CLI_TEXT, AT(result), .value = "RESULT|@FILE|-", .optional = true,
+     SEEN(completed), .help = "the ack, with a result"},
+    {.name = "--failed", .type = CLI_TEXT, AT(reason), .value = "REASON", SEEN(failed),
+     .help = "failed for good; with --retry: the reason of this attempt"},
+    {.name = "--retry", .type = CLI_SPAN, AT(delay), .value = "D", .optional = true, SEEN(retry),
+     .help = "this attempt failed: again after D, or by the job's own backoff"},
+    {.name = "--release", .type = CLI_FLAG, AT(release), .help = "give it back, nothing charged"},
+    {.name = "--stack", .type = CLI_TEXT, AT(stack), .value = "TEXT", .help = "a stack trace to keep"},
+    {.name = "--force", .type = CLI_FLAG, AT(force),
+     .help = "as administrator, without a token; the owner's later ack is refused"},
+    {.name = NULL},
+};
+
+static int run_settle(struct cli *cli)
+{
+    const struct settle_options *o = cli->options;
+    emq_str         queue = emq_cstr(cli->args.words[0]), id = emq_cstr(cli->args.words[1]);
+    emq_error       err;
+    char           *result = NULL;
+    size_t          len = 0;
+    emq_settle_opts opts = {.size = sizeof opts, .force = o->force, .stack = o->stack};
+
+    if (o->completed + (o->failed || o->retry) + o->release != 1)
+        return cli_usage(cli, "give one of --completed, --failed, --retry, --release");
+    if (!o->token.len && !o->force) {
+        emq_job   *job = NULL;
+        emq_status s = emq_get(cli->client, queue, id, &job, &err);
+        if (s == EMQ_OK && emq_job_state(job) == EMQ_ACTIVE)
+            cli_error(cli, 0, "job %s is owned by worker %.*s; give its --token, or --force to overrule",
+                      cli->args.words[1], EMQ_STR_ARG(emq_job_processed_by(job)));
+        emq_job_free(job);
+        return s == EMQ_OK ? CLI_NO : cli_failure(cli, s, &err);
+    }
+    if (o->completed) {
+        opts.kind = EMQ_SETTLE_COMPLETED;
+        if (o->result.ptr) {
+            int code = cli_read_data(cli, o->result.ptr, EMQ_RESULT_MAX, &result, &len);
+            if (code != CLI_OK)
+                return code;
+        }
+        opts.value = emq_strn(result, len);
+    } else if (o->release) {
+        opts.kind = EMQ_SETTLE_RELEASE;
+    } else {
+        opts.kind = o->retry ? EMQ_SETTLE_RETRY : EMQ_SETTLE_FAILED;
+        opts.value = o->reason;
+        opts.delay_ms = o->delay ? o->delay : -1;
+    }
+    emq_status s = emq_settle(cli->client, queue, id, o->token, &opts, &err);
+    free(result);
+    if (s == EMQ_WRONG_STATE)
+        return cli_error(cli, CLI_NO, "job %s is not active, or may not go back (at-most-once)", cli->args.words[1]);
+    return lost_or(cli, s, &err);
+}
+
+const struct cli_verb cli_verb_settle = {
+    .name = "settle",
+    .summary = "end a hand-out: completed, failed, retry or release",
+    .usage = "QUEUE ID --token T --completed [RESULT] | --failed REASON | --retry [D] | --release",
+    .help = "Exit 1 when the lock was lost: then nothing was changed.",
+    .options = settle_table,
+    .options_size = sizeof(struct settle_options),
+    .min_words = 2,
+    .max_words = 2,
+    .opens = true,
+    .run = run_settle,
+};
