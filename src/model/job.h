@@ -59,14 +59,18 @@ struct emq__job {
 /* Identity for effects and idempotency keys: prefix, queue, id, creation time; each part is
  * percent-encoded where it holds ':' or '%', joined by ':'. */
 void emq__job_identity(const struct emq__job *j, struct emq__buf *out);
-/* The object that `emq show --json` prints: BullMQ's names. */
+/* The object that `emq show --json` prints: BullMQ's names, one line. Data and result are embedded
+ * as they are (line breaks between JSON tokens become spaces); bytes that are no text as base64,
+ * with "dataEncoding" or "returnvalueEncoding":"base64" beside. The token of an active job is
+ * printed when it is there: readers that must not see it clear it first. */
 void emq__job_json(const struct emq__job *j, struct emq__buf *out);
 /* The token of a hand-out: "<worker>:<fence>". */
 void emq__token_format(emq_str worker, int64_t fence, char out[EMQ_TOKEN_MAX + 1]);
-/* The fence after `last` at store time now_us: max(last + 1, now_us), below 2^53. */
+/* The fence after `last` at store time now_us: max(last + 1, now_us), below 2^53. A clock that is
+ * off by centuries (past 2^52 us) is not followed: it would use up the numbers. */
 int64_t emq__fence_next(int64_t last, int64_t now_us);
-/* Appends one trace to a JSON array of strings ("" counts as []), keeping the last `limit`
- * (-1 = all, 0 = none). */
+/* Appends one trace to a JSON array of strings ("" and what is no array count as []), keeping the
+ * last `limit` (-1 = all, 0 = none). An empty trace appends nothing. */
 void emq__stack_append(emq_str json, emq_str trace, int64_t limit, struct emq__buf *out);
 
 /* Texts that end up as data; the first two are BullMQ's. */

@@ -42,6 +42,16 @@ struct emq__opts {
     bool                lifo;
 };
 
+/* The texts and numbers of the defaults. */
+#define EMQ__DEFAULT_NAME "__default__"
+enum {
+    EMQ__DEFAULT_ATTEMPTS = 3,
+    EMQ__DEFAULT_BACKOFF_MS = 1000,
+    EMQ__DEFAULT_BACKOFF_MAX_MS = 3600 * 1000,
+    EMQ__DEFAULT_KEEP_LOGS = 1000,
+    EMQ__DEFAULT_STACK_LIMIT = 10
+};
+
 /* Checks a caller's options (NULL = defaults) and fills in the defaults: attempts 3, exponential
  * backoff 1 s capped at 1 h with jitter 0.25, keep 1000 or 24 h completed, 10000 or 30 d failed,
  * 1000 log lines, 10 stack traces. Also checks id, name and dedup id. Copies nothing: strings are
@@ -55,9 +65,30 @@ void emq__opts_write(const struct emq__opts *o, emq_str custom_id, struct emq__b
  * false only when the text is not a JSON object (out then has those defaults). */
 bool emq__opts_read(emq_str json, struct emq__arena *mem, struct emq__opts *out);
 
-/* One line of a batch file: {"name","data","id","delay","priority","attempts","backoff",…} in the
- * public spelling ("delay":"5s" or milliseconds). Fills `out` (strings in mem) and *data.
- * E_INVALID says what is wrong; unknown keys are refused by name. */
+/* "TYPE:D[,max=D][,jitter=F]", TYPE fixed or exponential, or "none". D is a span with its unit. */
+emq_status emq__backoff_parse(emq_str text, struct emq__backoff *out, emq_error *err);
+/* What a parsed text means in the public struct. */
+void emq__backoff_to_public(const struct emq__backoff *b, emq_add_opts *out);
+void emq__keep_to_public(const struct emq__keep *k, int64_t *out_count, int64_t *out_ms);
+/* "simple", "extend", "replace", "keep-last". */
+emq_status emq__dedup_mode_parse(emq_str text, int32_t *out, emq_error *err);
+
+/* One line of a batch file: a JSON object in the public spelling. All keys may be left out, null
+ * counts as left out, unknown keys are refused by name:
+ *
+ *   data           any JSON value: its exact bytes are the data; left out: no bytes
+ *   name, id, group                      strings
+ *   delay, timeout                       a span: "5s", or whole milliseconds
+ *   timestamp                            creation time, Unix milliseconds
+ *   priority, attempts, keepLogs         whole numbers
+ *   lifo                                 true or false
+ *   backoff                              a string, as of emq__backoff_parse()
+ *   dedup                                the id, or {"id","ttl","mode"}
+ *   dedupTtl, dedupMode                  with "dedup" as a string
+ *   keepCompleted, keepFailed            a string as of emq__keep_parse(), or a count
+ *
+ * Fills `out` (strings in mem) and *data, a slice of `line`. Values are checked as by
+ * emq__opts_from_public(). */
 emq_status emq__opts_from_batch(emq_str line, struct emq__arena *mem, emq_add_opts *out,
                                 emq_str *data, emq_error *err);
 
