@@ -78,11 +78,13 @@ static void print_row(const emq_job *j)
            cli_time(emq_job_timestamp_at_ms(j), at), cli_cell(emq_job_data(j), 40, data, sizeof data));
 }
 
-/* Pages by keyset: however long the list, a page costs the same. */
+/* Pages by keyset: however long the list, a page costs the same. When the job that ended the last
+ * page has left the state meanwhile, one page is found by rank instead. */
 static int list_jobs(struct cli *cli, emq_str queue, int state, int64_t *left)
 {
     const struct ls_options *o = cli->options;
     char       last[EMQ_ID_MAX + 1] = "";
+    int64_t    done = 0;
     emq_error  err;
     emq_list  *page = NULL;
     emq_status s = EMQ_OK;
@@ -91,6 +93,11 @@ static int list_jobs(struct cli *cli, emq_str queue, int state, int64_t *left)
         emq_find_opts opts = {.size = sizeof opts, .state = state, .newest_first = o->newest,
                               .limit = *left < 500 ? *left : 500, .after_id = emq_cstr(last)};
         s = emq_find(cli->client, queue, &opts, &page, &err);
+        if (s == EMQ_NOT_FOUND) {
+            opts.after_id = emq_cstr("");
+            opts.offset = done;
+            s = emq_find(cli->client, queue, &opts, &page, &err);
+        }
         if (s != EMQ_OK)
             break;
         size_t n = emq_list_len(page);
@@ -107,11 +114,10 @@ static int list_jobs(struct cli *cli, emq_str queue, int state, int64_t *left)
         }
         emq_list_free(page);
         *left -= (int64_t)n;
+        done += (int64_t)n;
         if ((int64_t)n < opts.limit)
             break;
     }
-    if (s == EMQ_NOT_FOUND)
-        return cli_error(cli, CLI_AGAIN, "job %s left the list while it was read; run it again", last);
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
 }
 

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See select.h.
+ */
+#include "cli/select.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/str.h"
+
+static bool allowed(const struct cli_act *act, int state)
+{
+    for (const int *s = act->states; *s; s++)
+        if (*s == state)
+            return true;
+    return false;
+}
+
+static const char *why_not(emq_status s)
+{
+    switch ((int)s) {
+    case EMQ_NOT_FOUND: return "no such job";
+    case EMQ_LOCKED: return "it is being worked on: cancel it, or wait";
+    case EMQ_WRONG_STATE: return "its state does not allow this";
+    default: return emq_status_text(s);
+    }
+}
+
+static void report(const struct cli *cli, const struct cli_act *act, emq_str id, emq_status s)
+{
+    if (!cli->globals.json) {
+        if (s != EMQ_OK)
+            cli_error(cli, CLI_NO, "job %.*s: %s", EMQ_STR_ARG(id), why_not(s));
+        return;
+    }
+    struct emq__buf b;
+    emq__buf_init(&b, 4096);
+    emq__buf_text(&b, "{\"id\":");
+    emq__json_quote(&b, id);
+    if (s == EMQ_OK)
+        emq__buf_printf(&b, ",\"outcome\":\"%s\"}", act->done);
+    else
+        emq__buf_printf(&b, ",\"outcome\":\"refused\",\"reason\":\"%s\"}", why_not(s));
+    printf("%.*s\n", (int)b.len, b.ptr);
+    emq__buf_free(&b);
+}
+
+static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue, bool dry_run)
+{
+    int     code = CLI_OK;
+    int64_t done = 0;
+    for (size_t i = 1; i < cli->args.n_words; i++) {
+        emq_error  err;
+        emq_str    id = emq_cstr(cli->args.words[i]);
+        emq_status s;
+        if (dry_run) {
+            emq_job *job = NULL;
+            s = emq_get(cli->client, queue, id, &job, &err);
+            if (s == EMQ_OK && !allowed(act, emq_job_state(job)))
+                s = EMQ_WRONG_STATE;
+            emq_job_free(job);
+        } else {
+            s = act->one(cli, queue, id, &err);
+        }
+        if (emq__is_failure(s))
+            return cli_failure(cli, s, &err);
+        report(cli, act, id, s);
+        done += s == EMQ_OK;
+        if (s != EMQ_OK)
+            code = CLI_NO;
+    }
+    if (!cli->globals.json)
+        cli_say(cli, "%lld job%s %s%s", (long long)done, done == 1 ? "" : "s", dry_run ? "would be " : "", act->done);
+    return code;
+}
+
+static int act_on_state(struct cli *cli, const struct cli_act *act, emq_str queue, int state, bool dry_run,
+                        int64_t *total)
+{
+    emq_error  err;
+    int64_t    count = 0;
+    emq_status s;
+    if (dry_run) {
+        emq_queue_stats stats = {.size = sizeof stats};
+        s = emq_stats(cli->client, queue, &stats, &err);
+        count = stats.count[state];
+    } else {
+        s = act->many(cli, queue, state, &count, &err);
+    }
+    *total += count;
+    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
+}
+
+int cli_act_on(struct cli *cli, const struct cli_act *act)
+{
+    const struct cli_selection *sel = cli->options;
+    emq_str queue = emq_cstr(cli->args.words[0]);
+    int     state = emq_state_parse(sel->state);
+
+    if ((cli->args.n_words > 1) + (sel->state.len > 0) + sel->all != 1)
+        return cli_usage(cli, "give ids, or --state S, or --all");
+    if (cli->args.n_words > 1)
+        return act_on_ids(cli, act, queue, sel->dry_run);
+    if (sel->state.len && !state)
+        return cli_usage(cli, "--state: \"%.*s\" is no state", EMQ_STR_ARG(sel->state));
+    if (state && !allowed(act, state))
+        return cli_usage(cli, "--state: jobs that are %s can't be %s", emq_state_name(state), act->done);
+
+    int     code = CLI_OK;
+    int64_t total = 0;
+    if (state)
+        code = act_on_state(cli, act, queue, state, sel->dry_run, &total);
+    for (const int *s = act->states; !state && *s && code == CLI_OK; s++)
+        code = act_on_state(cli, act, queue, *s, sel->dry_run, &total);
+    if (code != CLI_OK)
+        return code;
+    if (cli->globals.json)
+        printf("{\"outcome\":\"%s\",\"count\":%lld%s}\n", act->done, (long long)total, sel->dry_run ? ",\"dryRun\":true" : "");
+    else
+        cli_say(cli, "%lld job%s %s%s", (long long)total, total == 1 ? "" : "s", sel->dry_run ? "would be " : "", act->done);
+    return CLI_OK;
+}

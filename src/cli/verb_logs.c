@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * emq logs: the log of a job. emq tail: the events of a queue as they happen.
+ */
+#include "cli/cli.h"
+#include "cli/stop.h"
+#include "cli/text.h"
+
+#include "base/json.h"
+#include "base/str.h"
+
+struct logs_options { int64_t last; };
+
+static const struct cli_option logs_table[] = {
+    {.name = "--last", .type = CLI_INT, .at = offsetof(struct logs_options, last), .value = "N",
+     .help = "only the newest N lines", .min = 1, .max = 1000000},
+    {.name = NULL},
+};
+
+static int run_logs(struct cli *cli)
+{
+    const struct logs_options *o = cli->options;
+    emq_error  err;
+    emq_list  *lines = NULL;
+    emq_status s = emq_logs(cli->client, emq_cstr(cli->args.words[0]), emq_cstr(cli->args.words[1]), 0, 0, &lines, &err);
+    if (s == EMQ_NOT_FOUND)
+        return cli_error(cli, CLI_NO, "queue %s has no job %s", cli->args.words[0], cli->args.words[1]);
+    if (s != EMQ_OK)
+        return cli_failure(cli, s, &err);
+    size_t n = emq_list_len(lines);
+    for (size_t i = o->last && (size_t)o->last < n ? n - (size_t)o->last : 0; i < n; i++) {
+        emq_str line = emq_list_str(lines, i);
+        if (cli->globals.json) {
+            struct emq__buf b;
+            emq__buf_init(&b, 1 << 20);
+            emq__json_quote(&b, line);
+            printf("%.*s\n", (int)b.len, b.ptr);
+            emq__buf_free(&b);
+        } else {
+            cli_print_text(line);
+            putchar('\n');
+        }
+    }
+    emq_list_free(lines);
+    return CLI_OK;
+}
+
+const struct cli_verb cli_verb_logs = {
+    .name = "logs",
+    .summary = "print the log of a job",
+    .usage = "QUEUE ID [--last N]",
+    .options = logs_table,
+    .options_size = sizeof(struct logs_options),
+    .min_words = 2,
+    .max_words = 2,
+    .opens = true,
+    .run = run_logs,
+};
+
+/* ---- tail -------------------------------------------------------------------------------- */
+
+struct tail_options { emq_str after; int64_t count, wait_ms; bool all, has_wait; };
+
+static const struct cli_option tail_table[] = {
+    {.name = "--all", .type = CLI_FLAG, .at = offsetof(struct tail_options, all),
+     .help = "begin with the oldest event kept, not with new ones"},
+    {.name = "--after", .type = CLI_TEXT, .at = offsetof(struct tail_options, after), .value = "ID",
+     .help = "begin behind this event"},
+    {.name = "--count", .type = CLI_INT, .at = offsetof(struct tail_options, count), .value = "N",
+     .help = "end after N events", .min = 1, .max = INT64_MAX},
+    {.name = "--wait", .type = CLI_SPAN, .at = offsetof(struct tail_options, wait_ms), .value = "D",
+     .seen_at = offsetof(struct tail_options, has_wait),
+     .help = "end when nothing came for D; 0 = print what is there"},
+    {.name = NULL},
+};
+
+static void print_event(const struct cli *cli, emq_str json)
+{
+    if (cli->globals.json) {
+        printf("%.*s\n", (int)json.len, json.ptr);
+        return;
+    }
+    struct emq__arena mem = {0};
+    struct emq__json  object = emq__json_root(json), value;
+    emq_str           key;
+    size_t            pos = 0;
+    while (emq__json_next(object, &pos, &key, &value)) {
+        emq_str text = value.raw;
+        if (value.type == EMQ__JSON_STRING && !emq__json_str(value, &mem, &text))
+            text = value.raw;
+        if (!emq__str_is(key, "id") && !emq__str_is(key, "event"))
+            printf(" %.*s=", EMQ_STR_ARG(key));
+        cli_print_text(text);
+        if (emq__str_is(key, "id"))
+            putchar(' ');
+    }
+    putchar('\n');
+    fflush(stdout);
+    emq__arena_free(&mem);
+}
+
+static int run_tail(struct cli *cli)
+{
+    const struct tail_options *o = cli->options;
+    emq_str    queue = emq_cstr(cli->args.words[0]);
+    char       cursor[64];
+    int64_t    left = o->count ? o->count : INT64_MAX;
+    emq_error  err;
+    emq_status s = EMQ_OK;
+
+    snprintf(cursor, sizeof cursor, "%.*s", EMQ_STR_ARG(o->all ? emq_cstr("") : o->after.len ? o->after : emq_cstr("$")));
+    cli_interrupt_on_signals(cli->client);
+    while (left > 0) {
+        emq_list *events = NULL;
+        s = emq_events(cli->client, queue, emq_cstr(cursor), left < 500 ? (size_t)left : 500,
+                       o->has_wait ? o->wait_ms : -1, &events, &err);
+        if (s != EMQ_OK)
+            break;
+        for (size_t i = 0; i < emq_list_len(events); i++, left--) {
+            emq_str           json = emq_list_str(events, i), id;
+            struct emq__json  member;
+            struct emq__arena mem = {0};
+            print_event(cli, json);
+            if (emq__json_get(emq__json_root(json), "id", &member) && emq__json_str(member, &mem, &id))
+                snprintf(cursor, sizeof cursor, "%.*s", EMQ_STR_ARG(id));
+            emq__arena_free(&mem);
+        }
+        emq_list_free(events);
+        fflush(stdout);
+        if (ferror(stdout))
+            break;
+    }
+    return s == EMQ_OK || s == EMQ_TIMEOUT || s == EMQ_CANCELLED ? CLI_OK : cli_failure(cli, s, &err);
+}
+
+const struct cli_verb cli_verb_tail = {
+    .name = "tail",
+    .summary = "print the events of a queue as they happen",
+    .usage = "QUEUE [--all|--after ID] [--count N] [--wait D]",
+    .help = "Ends on INT or TERM, after --count events, or when nothing came for --wait.",
+    .options = tail_table,
+    .options_size = sizeof(struct tail_options),
+    .min_words = 1,
+    .max_words = 1,
+    .opens = true,
+    .run = run_tail,
+};

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * emq retry, promote, rm, cancel: acts on jobs named by id, state, or all.
+ */
+#include "cli/select.h"
+
+struct retry_options { struct cli_selection selection; bool reset; };
+
+static const struct cli_option retry_table[] = {
+    CLI_SELECTION_OPTIONS,
+    {.name = "--reset-attempts", .type = CLI_FLAG, .at = offsetof(struct retry_options, reset),
+     .help = "with the full budget and backoff; else one more run"},
+    {.name = NULL},
+};
+
+static int retry_flags(const struct cli *cli)
+{
+    return ((const struct retry_options *)cli->options)->reset ? EMQ_RETRY_RESET_ATTEMPTS : 0;
+}
+
+static emq_status retry_one(struct cli *cli, emq_str queue, emq_str id, emq_error *err)
+{
+    return emq_retry(cli->client, queue, id, retry_flags(cli), err);
+}
+
+static emq_status retry_many(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err)
+{
+    return emq_retry_all(cli->client, queue, state, retry_flags(cli), count, err);
+}
+
+static int run_retry(struct cli *cli)
+{
+    static const int states_all[] = {EMQ_FAILED_STATE, 0};
+    static const int states_finished[] = {EMQ_FAILED_STATE, EMQ_COMPLETED_STATE, 0};
+    const struct cli_selection *sel = cli->options;
+    struct cli_act act = {"retried", sel->all ? states_all : states_finished, retry_one, retry_many};
+    return cli_act_on(cli, &act);
+}
+
+const struct cli_verb cli_verb_retry = {
+    .name = "retry",
+    .summary = "put failed or completed jobs back to work",
+    .usage = "QUEUE (ID...|--state S|--all) [--reset-attempts] [--dry-run]",
+    .help = "--all means all failed jobs. Without --reset-attempts a job gets one more run.",
+    .options = retry_table,
+    .options_size = sizeof(struct retry_options),
+    .min_words = 1,
+    .max_words = SIZE_MAX,
+    .opens = true,
+    .run = run_retry,
+};
+
+static const struct cli_option selection_table[] = {CLI_SELECTION_OPTIONS, {.name = NULL}};
+
+/* ---- promote ----------------------------------------------------------------------------- */
+
+static emq_status promote_one(struct cli *cli, emq_str queue, emq_str id, emq_error *err)
+{
+    return emq_promote(cli->client, queue, id, err);
+}
+
+static emq_status promote_many(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err)
+{
+    (void)state;
+    return emq_promote_all(cli->client, queue, count, err);
+}
+
+static int run_promote(struct cli *cli)
+{
+    static const int     states[] = {EMQ_DELAYED, 0};
+    const struct cli_act act = {"promoted", states, promote_one, promote_many};
+    return cli_act_on(cli, &act);
+}
+
+const struct cli_verb cli_verb_promote = {
+    .name = "promote",
+    .summary = "make delayed jobs ready now",
+    .usage = "QUEUE (ID...|--state delayed|--all) [--dry-run]",
+    .options = selection_table,
+    .options_size = sizeof(struct cli_selection),
+    .min_words = 1,
+    .max_words = SIZE_MAX,
+    .opens = true,
+    .run = run_promote,
+};
+
+/* ---- rm ---------------------------------------------------------------------------------- */
+
+static emq_status remove_one(struct cli *cli, emq_str queue, emq_str id, emq_error *err)
+{
+    return emq_remove(cli->client, queue, id, err);
+}
+
+static emq_status remove_many(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err)
+{
+    return emq_clean(cli->client, queue, state, 0, 0, count, err);
+}
+
+static int run_rm(struct cli *cli)
+{
+    static const int states[] = {EMQ_WAITING, EMQ_PRIORITIZED, EMQ_DELAYED, EMQ_WAITING_CHILDREN,
+                                 EMQ_ACTIVE, EMQ_COMPLETED_STATE, EMQ_FAILED_STATE, 0};
+    const struct cli_act act = {"removed", states, remove_one, remove_many};
+    return cli_act_on(cli, &act);
+}
+
+const struct cli_verb cli_verb_rm = {
+    .name = "rm",
+    .summary = "remove jobs",
+    .usage = "QUEUE (ID...|--state S|--all) [--dry-run]",
+    .help = "A job under a live lock is not removed: cancel it first.",
+    .options = selection_table,
+    .options_size = sizeof(struct cli_selection),
+    .min_words = 1,
+    .max_words = SIZE_MAX,
+    .opens = true,
+    .run = run_rm,
+};
+
+/* ---- cancel ------------------------------------------------------------------------------ */
+
+static emq_status cancel_one(struct cli *cli, emq_str queue, emq_str id, emq_error *err)
+{
+    return emq_cancel(cli->client, queue, id, err);
+}
+
+static emq_status cancel_many(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err)
+{
+    return emq_cancel_all(cli->client, queue, state, count, err);
+}
+
+static int run_cancel(struct cli *cli)
+{
+    static const int states[] = {EMQ_WAITING, EMQ_PRIORITIZED, EMQ_DELAYED, EMQ_WAITING_CHILDREN, EMQ_ACTIVE, 0};
+    const struct cli_act act = {"cancelled", states, cancel_one, cancel_many};
+    return cli_act_on(cli, &act);
+}
+
+const struct cli_verb cli_verb_cancel = {
+    .name = "cancel",
+    .summary = "stop running jobs, fail unfinished ones",
+    .usage = "QUEUE (ID...|--state S|--all) [--dry-run]",
+    .help = "The owner of an active job is asked to stop: its handler is told, a program gets TERM, then\n"
+            "KILL. A job that is not active is failed at once with the reason \"cancelled\".",
+    .options = selection_table,
+    .options_size = sizeof(struct cli_selection),
+    .min_words = 1,
+    .max_words = SIZE_MAX,
+    .opens = true,
+    .run = run_cancel,
+};
