@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Crash and freeze points: the process kills or stops itself, so that nothing runs after the point
+ * that would not run after a real crash.
+ */
+#include "worker/points.h"
+
+#include "base/error.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+enum { PASSES_MAX = 1000000 };
+
+/* "P3" or "P3:17". */
+static bool trap_parse(const char *text, struct emq__point_trap *out)
+{
+    int passes = 0;
+
+    if (text[0] != 'P' || text[1] < '0' || text[1] >= '0' + EMQ__POINT_COUNT)
+        return false;
+    if (text[2] == '\0') {
+        passes = 1;
+    } else if (text[2] == ':') {
+        for (const char *p = text + 3; *p; p++) {
+            if (*p < '0' || *p > '9')
+                return false;
+            passes = passes * 10 + (*p - '0');
+            if (passes > PASSES_MAX)
+                return false;
+        }
+    }
+    if (passes < 1)
+        return false;
+    out->at = text[1] - '0';
+    atomic_store(&out->left, passes);
+    return true;
+}
+
+static emq_status trap_read(const char *variable, struct emq__point_trap *out, emq_error *err)
+{
+    const char *text = getenv(variable);
+
+    out->at = -1;
+    if (!text || !*text || trap_parse(text, out))
+        return EMQ_OK;
+    return emq__fail(err, EMQ_E_INVALID, 0, "emq_worker_start",
+                     "%s is \"%.32s\": use P0 to P5, or P3:2 for the second time (1 to %d)",
+                     variable, text, PASSES_MAX);
+}
+
+emq_status emq__points_read(struct emq__points *p, emq_error *err)
+{
+    emq_status s = trap_read("EMQ_CRASH_AT", &p->crash, err);
+
+    if (s == EMQ_OK)
+        s = trap_read("EMQ_STOP_AT", &p->stop, err);
+    p->armed = s == EMQ_OK && (p->crash.at >= 0 || p->stop.at >= 0);
+    return s;
+}
+
+static void trap_pass(struct emq__point_trap *t, enum emq__point at, int sig)
+{
+    if (t->at == (int)at && atomic_fetch_sub(&t->left, 1) == 1)
+        (void)kill(getpid(), sig);
+}
+
+void emq__point_hit(struct emq__points *p, enum emq__point at)
+{
+    trap_pass(&p->crash, at, SIGKILL);
+    trap_pass(&p->stop, at, SIGSTOP);
+}
