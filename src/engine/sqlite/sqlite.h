@@ -88,9 +88,9 @@ emq_status sq_schema_check(struct sq_tx *tx, emq_error *err);
 emq_status emq__sqlite_add_on(struct emq__engine *e, sqlite3 *db, const struct emq__add_req *req,
                               struct emq__add_res *res, struct emq__arena *mem, emq_error *err);
 
-/* The acts, for the ops table. */
+/* The acts, for the ops table: sq_act_add(), ... */
 #define SQ_ACT_DECL(act, mutating)                                                               \
-    emq_status sq_##act(struct emq__engine *, const struct emq__##act##_req *,                   \
+    emq_status sq_act_##act(struct emq__engine *, const struct emq__##act##_req *,                   \
                         struct emq__##act##_res *, struct emq__arena *mem, emq_error *err);
 EMQ__ACTS(SQ_ACT_DECL)
 #undef SQ_ACT_DECL
