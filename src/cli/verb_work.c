@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * emq work: runs a program for each job. emq run: for one job.
+ */
+#include "cli/cli.h"
+#include "cli/text.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <echomq/worker.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static const char *const modes[] = {"at-least-once", "at-most-once", "fire-and-forget", NULL};
+enum { MINUTE_MS = 60 * 1000, DAY_MS = 24 * 60 * MINUTE_MS, MAX_QUEUES = 256 };
+
+struct work_options {
+    emq_str name;
+    int64_t concurrency, lock, stalled_interval, max_stalled, timeout, grace, max_jobs;
+    int32_t mode;
+    bool    exit_when_empty, stream, has_concurrency, has_max_stalled, has_interval;
+};
+#define AT(member) .at = offsetof(struct work_options, member)
+#define SEEN(member) .seen_at = offsetof(struct work_options, member)
+
+static const struct cli_option work_table[] = {
+    {.name = "--concurrency", .type = CLI_INT, AT(concurrency), SEEN(has_concurrency), .value = "N",
+     .help = "programs at once (1); 0 = number of CPUs", .max = 4096},
+    {.name = "--mode", .type = CLI_CHOICE, AT(mode), .value = "M", .choices = modes,
+     .help = "at-least-once, at-most-once or fire-and-forget"},
+    {.name = "--lock", .type = CLI_SPAN, AT(lock), .value = "D", .min = EMQ_LOCK_MIN_MS, .max = DAY_MS,
+     .help = "length of a lock (30s), renewed at a third"},
+    {.name = "--stalled-interval", .type = CLI_SPAN, AT(stalled_interval), SEEN(has_interval), .value = "D",
+     .max = DAY_MS, .help = "how often dead workers' jobs are returned (5s); 0 = never"},
+    {.name = "--max-stalled", .type = CLI_INT, AT(max_stalled), SEEN(has_max_stalled), .value = "N",
+     .max = 1000000, .help = "recoveries a job may have (3)"},
+    {.name = "--timeout", .type = CLI_SPAN, AT(timeout), .value = "D", .max = INT64_C(365) * DAY_MS,
+     .help = "run limit for jobs without one of their own"},
+    {.name = "--grace", .type = CLI_SPAN, AT(grace), .value = "D", .max = DAY_MS,
+     .help = "how long running jobs may go on after TERM or INT (25s)"},
+    {.name = "--exit-when-empty", .type = CLI_FLAG, AT(exit_when_empty),
+     .help = "end when nothing is waiting, active or to be retried"},
+    {.name = "--max-jobs", .type = CLI_INT, AT(max_jobs), .value = "N", .min = 1, .max = INT64_MAX,
+     .help = "end after N jobs"},
+    {.name = "--name", .type = CLI_TEXT, AT(name), .value = "WORKER", .help = "name of this worker (host:pid:n)"},
+    {.name = "--stream", .type = CLI_FLAG, AT(stream),
+     .help = "keep one program per slot and exchange JSON lines"},
+    {.name = NULL},
+};
+
+struct watch { const struct cli *cli; int64_t failed; };
+
+static void on_event(const emq_event *e, void *user)
+{
+    static const char *const texts[] = {
+        [EMQ_EVENT_STARTED] = "started", [EMQ_EVENT_COMPLETED] = "completed", [EMQ_EVENT_FAILED] = "failed",
+        [EMQ_EVENT_RETRIED] = "will be retried", [EMQ_EVENT_GIVEN_BACK] = "given back",
+        [EMQ_EVENT_LOST] = "lock lost; its outcome was refused", [EMQ_EVENT_RECOVERED] = "recovered"};
+    struct watch     *w = user;
+    const struct cli *cli = w->cli;
+
+    if (e->kind == EMQ_EVENT_FAILED)
+        w->failed++;
+    if (e->kind == EMQ_EVENT_ERROR) {
+        cli_error(cli, 0, "%.*s", EMQ_STR_ARG(e->text));
+        return;
+    }
+    if (e->kind == EMQ_EVENT_READY || e->kind == EMQ_EVENT_FINISHED) {
+        if (cli->globals.verbose)
+            cli_say(cli, e->kind == EMQ_EVENT_READY ? "ready" : "finishing");
+        return;
+    }
+    bool quiet_kind = e->kind == EMQ_EVENT_STARTED || e->kind == EMQ_EVENT_COMPLETED;
+    if (cli->globals.quiet || (quiet_kind && !cli->globals.verbose))
+        return;
+    char clean[300];
+    cli_say(cli, "%.*s: job %.*s (attempt %d) %s%s%s", EMQ_STR_ARG(e->queue), EMQ_STR_ARG(e->id), e->attempt,
+            texts[e->kind], e->text.len ? ": " : "", cli_cell(e->text, 250, clean, sizeof clean));
+}
+
+/* ---- queues: "NAME" or "NAME=WEIGHT" ----------------------------------------------------- */
+
+static int parse_queues(struct cli *cli, emq_worker_queue *queues, const emq_worker_queue **pointers)
+{
+    size_t n = cli->args.n_words, weighted = 0;
+    if (n > MAX_QUEUES)
+        return cli_usage(cli, "%zu queues are more than %d", n, MAX_QUEUES);
+    for (size_t i = 0; i < n; i++) {
+        const char *word = cli->args.words[i], *equals = strrchr(word, '=');
+        int64_t     weight = 0;
+        emq_error   err;
+        if (equals) {
+            if (cli_parse_int("weight", emq_cstr(equals + 1), 1, 1000, &weight, &err) != EMQ_OK)
+                return cli_usage(cli, "%s: %s", word, err.text);
+            weighted++;
+        }
+        queues[i] = (emq_worker_queue){.size = sizeof *queues, .weight = (int32_t)weight,
+                                       .name = emq_strn(word, equals ? (size_t)(equals - word) : strlen(word))};
+        pointers[i] = &queues[i];
+    }
+    if (weighted && weighted != n)
+        return cli_usage(cli, "give every queue a weight (Q=WEIGHT), or none");
+    return CLI_OK;
+}
+
+/* ---- signals ----------------------------------------------------------------------------- */
+
+static int open_signals(sigset_t *set)
+{
+    static const int wanted[] = {SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2};
+    sigemptyset(set);
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(wanted); i++)
+        sigaddset(set, wanted[i]);
+    pthread_sigmask(SIG_BLOCK, set, NULL);
+    return signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* TERM, INT: drain; again, or QUIT: now. USR1: quiet on and off. USR2: state to stderr. */
+static void obey(struct cli *cli, emq_worker *w, uint32_t sig, int *stops)
+{
+    switch (sig) {
+    case SIGUSR1: cli->globals.quiet = !cli->globals.quiet; break;
+    case SIGUSR2: emq_worker_dump(w, STDERR_FILENO); break;
+    default:
+        (*stops)++;
+        if (*stops == 1 && sig != SIGQUIT)
+            cli_say(cli, "draining: running jobs may finish; signal again to stop now");
+        emq_worker_stop(w, *stops > 1 || sig == SIGQUIT);
+    }
+}
+
+static emq_status serve(struct cli *cli, emq_worker *w, int signals, emq_error *err)
+{
+    int stops = 0;
+    for (;;) {
+        struct pollfd poll_in = {.fd = signals, .events = POLLIN};
+        poll(&poll_in, 1, 100);
+        struct signalfd_siginfo info;
+        while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
+            obey(cli, w, info.ssi_signo, &stops);
+        emq_worker_stats stats = {.size = sizeof stats};
+        emq_worker_get_stats(w, &stats);
+        if (stats.ended)
+            return emq_worker_join(w, -1, err);
+    }
+}
+
+static int summary(const struct cli *cli, const emq_worker_stats *st)
+{
+    if (cli->globals.json)
+        printf("{\"started\":%lld,\"completed\":%lld,\"failed\":%lld,\"retried\":%lld,\"given_back\":%lld,"
+               "\"lost\":%lld,\"recovered\":%lld}\n",
+               (long long)st->started, (long long)st->completed, (long long)st->failed, (long long)st->retried,
+               (long long)st->given_back, (long long)st->lost, (long long)st->recovered);
+    else
+        cli_say(cli, "completed %lld, failed %lld, retried %lld, given back %lld, lock lost %lld, recovered %lld",
+                (long long)st->completed, (long long)st->failed, (long long)st->retried,
+                (long long)st->given_back, (long long)st->lost, (long long)st->recovered);
+    return st->unstartable ? CLI_CONFIG : st->failed ? CLI_NO : CLI_OK;
+}
+
+static void fill(const struct work_options *o, emq_worker_opts *out)
+{
+    out->name = o->name;
+    out->lock_ms = o->lock;
+    out->stalled_interval_ms = !o->has_interval ? 0 : o->stalled_interval ? o->stalled_interval : -1;
+    out->max_stalled = !o->has_max_stalled ? 0 : o->max_stalled ? o->max_stalled : -1;
+    out->timeout_ms = o->timeout;
+    out->grace_ms = o->grace;
+    out->concurrency = !o->has_concurrency ? 1 : o->concurrency ? (int32_t)o->concurrency : -1;
+    out->mode = o->mode;
+    out->exit_when_empty = o->exit_when_empty;
+    out->max_jobs = o->max_jobs;
+    out->stream = o->stream;
+}
+
+static int run_work(struct cli *cli)
+{
+    const struct work_options *o = cli->options;
+    emq_worker_queue        queues[MAX_QUEUES];
+    const emq_worker_queue *pointers[MAX_QUEUES];
+    struct watch            watch = {.cli = cli};
+    emq_error               err;
+    sigset_t                set;
+
+    if (!cli->args.rest || !cli->args.rest[0])
+        return cli_usage(cli, "the program is missing: emq work %s", cli->verb->usage);
+    int code = parse_queues(cli, queues, pointers);
+    if (code != CLI_OK)
+        return code;
+    int signals = open_signals(&set);
+    if (signals < 0)
+        return cli_error(cli, CLI_AGAIN, "signalfd: %s", strerror(errno));
+
+    emq_worker_opts opts = {.size = sizeof opts, .queues = pointers, .n_queues = cli->args.n_words,
+                            .argv = (const char *const *)cli->args.rest, .on_event = on_event, .user = &watch};
+    fill(o, &opts);
+    emq_worker *w = NULL;
+    emq_status  s = emq_worker_start(&w, cli->client, &opts, &err);
+    if (s != EMQ_OK) {
+        close(signals);
+        return cli_failure(cli, s, &err);
+    }
+    s = serve(cli, w, signals, &err);
+    emq_worker_stats stats = {.size = sizeof stats};
+    emq_worker_get_stats(w, &stats);
+    emq_worker_free(w);
+    close(signals);
+    return s == EMQ_OK ? summary(cli, &stats) : cli_failure(cli, s, &err);
+}
+
+const struct cli_verb cli_verb_work = {
+    .name = "work",
+    .summary = "run a program for each job of one or more queues",
+    .usage = "QUEUE[=WEIGHT]... [OPTIONS] -- CMD [ARG...]",
+    .help =
+        "The data comes on standard input, standard output is the result, each line of standard error\n"
+        "goes to the job's log. Several queues: strict priority in the given order, or shares by weight.\n\n"
+        "Environment of the program: EMQ_URL, EMQ_PREFIX, EMQ_QUEUE, EMQ_WORKER, EMQ_JOB_ID, EMQ_JOB_NAME,\n"
+        "EMQ_ATTEMPT, EMQ_FENCE, EMQ_TOKEN, EMQ_IDEMPOTENCY_KEY, EMQ_DEADLINE_AT_MS.\n"
+        "Lines on descriptor 3: \"progress JSON\", \"log TEXT\", \"retry-after D\".\n\n"
+        "Exit 0: completed. 75 or 111: given back after its backoff, no attempt charged, at most 100 hand-outs.\n"
+        "65 or 100: failed for good. Any other: this attempt failed. Killed by a signal: counted as a stall.\n\n"
+        "TERM or INT: takes nothing new, waits for running jobs for --grace, gives the rest back; again, or\n"
+        "QUIT: now. USR1: quiet on and off. USR2: state to stderr.\n"
+        "Exits 1 if a job it ran failed for good, 78 if the program could not be started.",
+    .options = work_table,
+    .options_size = sizeof(struct work_options),
+    .min_words = 1,
+    .max_words = SIZE_MAX,
+    .opens = true,
+    .takes_rest = true,
+    .run = run_work,
+};
