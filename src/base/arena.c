@@ -12,8 +12,8 @@ enum { BLOCK_FIRST = 1024, BLOCK_LARGEST = 256 * 1024, ALIGN = 16 };
 
 struct emq__arena_block {
     struct emq__arena_block *next;
-    size_t                   cap; /* bytes of `bytes` */
-    alignas(16) char         bytes[];
+    size_t cap; /* bytes of `bytes` */
+    alignas(16) char bytes[];
 };
 
 static bool round_up(size_t n, size_t *out)
@@ -26,7 +26,7 @@ static bool round_up(size_t n, size_t *out)
 
 static struct emq__arena_block *block_new(size_t cap)
 {
-    size_t                   total;
+    size_t total;
     struct emq__arena_block *b;
 
     if (!emq__add_size(sizeof *b, cap, &total))
@@ -39,7 +39,7 @@ static struct emq__arena_block *block_new(size_t cap)
 
 void *emq__arena_alloc(struct emq__arena *a, size_t n)
 {
-    size_t                   need;
+    size_t need;
     struct emq__arena_block *head = a->head;
 
     if (!round_up(n ? n : 1, &need))
@@ -50,8 +50,10 @@ void *emq__arena_alloc(struct emq__arena *a, size_t n)
         return p;
     }
 
-    size_t next_cap = !head ? BLOCK_FIRST : head->cap >= BLOCK_LARGEST / 2 ? BLOCK_LARGEST : head->cap * 2;
-    bool   oversize = need > next_cap;
+    size_t next_cap = !head                            ? BLOCK_FIRST
+                      : head->cap >= BLOCK_LARGEST / 2 ? BLOCK_LARGEST
+                                                       : head->cap * 2;
+    bool oversize = need > next_cap;
     struct emq__arena_block *b = block_new(oversize ? need : next_cap);
     if (!b)
         return NULL;

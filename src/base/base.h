@@ -20,13 +20,24 @@
 #endif
 
 #define EMQ_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define EMQ_STR_LIT(s) ((emq_str){(s), sizeof(s) - 1})
+#define EMQ_STR_LIT(s)   ((emq_str){(s), sizeof(s) - 1})
+/* The same for tables: initialises a static emq_str. */
+#define EMQ_STR_INIT(s)    \
+    {                      \
+        (s), sizeof(s) - 1 \
+    }
 /* For printf: "%.*s" with EMQ_STR_ARG(s). */
 #define EMQ_STR_ARG(s) (int)((s).len > 4096 ? 4096 : (s).len), (s).ptr ? (s).ptr : ""
 
 /* false on overflow; *out is then unspecified. */
-static inline bool emq__add_size(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
-static inline bool emq__mul_size(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool emq__add_size(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_add_overflow(a, b, out);
+}
+static inline bool emq__mul_size(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
 /* Saturating: instants and spans never wrap. */
 static inline int64_t emq__sat_add(int64_t a, int64_t b)
 {

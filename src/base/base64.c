@@ -20,8 +20,8 @@ static void encode3(const unsigned char *in, size_t n, char out[4])
 void emq__base64(struct emq__buf *b, emq_str bytes)
 {
     const unsigned char *p = (const unsigned char *)bytes.ptr;
-    char                 chunk[1024];
-    size_t               used = 0;
+    char chunk[1024];
+    size_t used = 0;
 
     for (size_t i = 0; i < bytes.len; i += 3) {
         size_t n = bytes.len - i < 3 ? bytes.len - i : 3;
@@ -75,7 +75,7 @@ bool emq__base64_decode(emq_str text, struct emq__arena *mem, emq_str *out)
     }
     size_t pad = text.ptr[text.len - 1] != '=' ? 0 : text.ptr[text.len - 2] != '=' ? 1 : 2;
     size_t n = text.len / 4 * 3 - pad;
-    char  *p = emq__arena_alloc(mem, n + 1);
+    char *p = emq__arena_alloc(mem, n + 1);
     if (!p)
         return false;
     for (size_t i = 0, at = 0; i < text.len; i += 4, at += 3) {

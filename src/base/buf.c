@@ -88,8 +88,8 @@ void emq__buf_char(struct emq__buf *b, char ch)
 
 void emq__buf_i64(struct emq__buf *b, int64_t v)
 {
-    char     digits[24];
-    size_t   at = sizeof digits;
+    char digits[24];
+    size_t at = sizeof digits;
     uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 
     do {

@@ -16,7 +16,7 @@
 static int64_t read_us(clockid_t id)
 {
     struct timespec t = {0};
-    int             rc = clock_gettime(id, &t);
+    int rc = clock_gettime(id, &t);
 
     EMQ_ASSERT(rc == 0);
     (void)rc;
@@ -40,14 +40,14 @@ struct emq__mono emq__mono_now(void)
 
 /* Written once, under pthread_once. */
 enum { BOOT_ID_LEN = 36 };
-static char           boot_id[BOOT_ID_LEN + 1];
+static char boot_id[BOOT_ID_LEN + 1];
 static pthread_once_t boot_id_once = PTHREAD_ONCE_INIT;
 
 static void boot_id_read(void)
 {
-    char   text[BOOT_ID_LEN];
+    char text[BOOT_ID_LEN];
     size_t have = 0;
-    int    fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
         return;
@@ -98,7 +98,7 @@ double emq__random_unit(void)
 void emq__random_id(char out[EMQ__RANDOM_ID_LEN + 1])
 {
     static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz234567";
-    unsigned char     bytes[EMQ__RANDOM_ID_LEN];
+    unsigned char bytes[EMQ__RANDOM_ID_LEN];
 
     /* Five bits of each byte: uniform, and simpler than packing. */
     emq__random(bytes, sizeof bytes);

@@ -8,10 +8,12 @@
 
 #include "base/base.h"
 
-struct emq__mono { int64_t us; }; /* CLOCK_BOOTTIME, microseconds */
+struct emq__mono {
+    int64_t us;
+}; /* CLOCK_BOOTTIME, microseconds */
 
-int64_t          emq__wall_ms(void);
-int64_t          emq__wall_us(void);
+int64_t emq__wall_ms(void);
+int64_t emq__wall_us(void);
 struct emq__mono emq__mono_now(void);
 static inline struct emq__mono emq__mono_add_ms(struct emq__mono t, int64_t ms)
 {
@@ -31,10 +33,10 @@ static inline int64_t emq__mono_diff_ms(struct emq__mono a, struct emq__mono b)
 /* The kernel's boot id, 36 characters; cached. Empty if it can't be read. */
 emq_str emq__boot_id(void);
 
-void   emq__random(void *out, size_t n); /* getrandom(); never fails */
-double emq__random_unit(void);           /* uniform in [0,1) */
+void emq__random(void *out, size_t n); /* getrandom(); never fails */
+double emq__random_unit(void);         /* uniform in [0,1) */
 enum { EMQ__RANDOM_ID_LEN = 20 };
-void   emq__random_id(char out[EMQ__RANDOM_ID_LEN + 1]); /* lower-case base32, 100 bits */
+void emq__random_id(char out[EMQ__RANDOM_ID_LEN + 1]); /* lower-case base32, 100 bits */
 
 /* "host:pid", no spaces or control bytes, at most 100 bytes. */
 void emq__host_pid(char *out, size_t cap);

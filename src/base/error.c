@@ -22,9 +22,8 @@ const char *emq_version(void)
 const char *emq_status_text(emq_status s)
 {
     switch (s) {
-#define STATUS_CASE(name, number, text)                                                          \
-    case EMQ_##name:                                                                             \
-        return text;
+#define STATUS_CASE(name, number, text) \
+    case EMQ_##name: return text;
         EMQ_STATUS_MAP(STATUS_CASE)
 #undef STATUS_CASE
     }
@@ -34,9 +33,8 @@ const char *emq_status_text(emq_status s)
 const char *emq_status_name(emq_status s)
 {
     switch (s) {
-#define STATUS_CASE(name, number, text)                                                          \
-    case EMQ_##name:                                                                             \
-        return #name;
+#define STATUS_CASE(name, number, text) \
+    case EMQ_##name: return #name;
         EMQ_STATUS_MAP(STATUS_CASE)
 #undef STATUS_CASE
     }
@@ -56,25 +54,21 @@ emq_class emq__class_of(emq_status s)
     case EMQ_TIMEOUT:
     case EMQ_CANCELLED:
     case EMQ_FAILED:
-    case EMQ_LOCKED:
-        return EMQ_CLASS_NONE;
+    case EMQ_LOCKED: return EMQ_CLASS_NONE;
     case EMQ_E_UNAVAIL:
     case EMQ_E_BUSY:
     case EMQ_E_NOMEM:
     case EMQ_E_SYSTEM:
     case EMQ_E_FULL: /* the act was undone; it works again once there is room */
         return EMQ_CLASS_RETRY_SAFE;
-    case EMQ_E_IN_DOUBT:
-        return EMQ_CLASS_RETRY_DUPLICATE;
+    case EMQ_E_IN_DOUBT: return EMQ_CLASS_RETRY_DUPLICATE;
     case EMQ_E_STORE:
     case EMQ_E_VERSION:
     case EMQ_E_CORRUPT:
-    case EMQ_E_REFUSED:
-        return EMQ_CLASS_FATAL;
+    case EMQ_E_REFUSED: return EMQ_CLASS_FATAL;
     case EMQ_E_INVALID:
     case EMQ_E_FORKED:
-    case EMQ_E_CLOSED:
-        return EMQ_CLASS_CALLER;
+    case EMQ_E_CLOSED: return EMQ_CLASS_CALLER;
     }
     return EMQ_CLASS_FATAL; /* a status of a newer version: do not loop on what is not understood */
 }
@@ -85,9 +79,9 @@ enum { TEXT_RAW_MAX = 1024 };
 emq_status emq__fail(emq_error *err, emq_status status, int native, const char *where,
                      const char *fmt, ...)
 {
-    char    raw[TEXT_RAW_MAX];
+    char raw[TEXT_RAW_MAX];
     va_list args;
-    int     n;
+    int n;
 
     EMQ_ASSERT(emq__is_failure(status));
     if (!err)

@@ -13,6 +13,9 @@ emq_status emq__fail(emq_error *err, emq_status status, int native, const char *
 /* The class that follows from a status. */
 emq_class emq__class_of(emq_status s);
 /* For named outcomes: no detail is written. Documents that a positive status is meant. */
-static inline bool emq__is_failure(emq_status s) { return (int)s < 0; }
+static inline bool emq__is_failure(emq_status s)
+{
+    return (int)s < 0;
+}
 
 #endif

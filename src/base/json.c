@@ -13,13 +13,13 @@ enum { LOCAL_BITS = 2048 };
 
 struct levels {
     uint8_t *bits; /* 1 = object, 0 = array */
-    size_t   depth, cap;
-    uint8_t  local[LOCAL_BITS / 8];
+    size_t depth, cap;
+    uint8_t local[LOCAL_BITS / 8];
 };
 
 static bool levels_grow(struct levels *l)
 {
-    size_t   bytes = l->cap / 8;
+    size_t bytes = l->cap / 8;
     uint8_t *more = malloc(bytes * 2); /* the depth is at most the length of a text in memory */
 
     if (!more)
@@ -61,7 +61,7 @@ static uint64_t lanes_equal(uint64_t word, uint64_t byte)
 
 size_t emq__json_plain(emq_str s, size_t i)
 {
-    /* Borrows between the lanes can only report a lane too many above a true one: enough to stop. */
+    /* A borrow can only report a lane too many above a true one: enough to stop. */
     while (s.len - i >= sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, s.ptr + i, sizeof word);
@@ -116,7 +116,7 @@ static bool scan_string(emq_str s, size_t *i)
         }
         if (ch < 0x20)
             return false;
-        bool   valid;
+        bool valid;
         size_t n = emq__utf8_step(s.ptr + *i, s.len - *i, &valid);
         if (!valid)
             return false;
@@ -138,17 +138,11 @@ static bool scan_scalar(emq_str s, size_t *i)
     bool valid;
 
     switch (s.ptr[*i]) {
-    case '"':
-        return scan_string(s, i);
-    case 't':
-        return scan_word(s, i, "true");
-    case 'f':
-        return scan_word(s, i, "false");
-    case 'n':
-        return scan_word(s, i, "null");
-    default:
-        *i += emq__number_scan(emq_strn(s.ptr + *i, s.len - *i), &valid);
-        return valid;
+    case '"': return scan_string(s, i);
+    case 't': return scan_word(s, i, "true");
+    case 'f': return scan_word(s, i, "false");
+    case 'n': return scan_word(s, i, "null");
+    default: *i += emq__number_scan(emq_strn(s.ptr + *i, s.len - *i), &valid); return valid;
     }
 }
 
@@ -214,8 +208,8 @@ static bool scan_up(struct levels *l, emq_str s, size_t *i, bool *more)
 bool emq__json_valid(emq_str text, size_t *pos)
 {
     struct levels l = {.cap = LOCAL_BITS};
-    size_t        i = 0;
-    bool          ok, more = true;
+    size_t i = 0;
+    bool ok, more = true;
 
     l.bits = l.local;
     do

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads values out of a text that emq__json_valid() accepted. No reader goes beyond the slice it was
- * given: a text that was never checked gives wrong answers, not wrong memory.
+ * Reads values out of a text that emq__json_valid() accepted. No reader goes beyond the slice it
+ * was given: a text that was never checked gives wrong answers, not wrong memory.
  */
 #include "base/json.h"
 
@@ -33,19 +33,12 @@ static size_t skip_container(emq_str s, size_t i)
 
     while (i < s.len) {
         switch (s.ptr[i]) {
-        case '"':
-            i = skip_string(s, i);
-            continue;
+        case '"': i = skip_string(s, i); continue;
         case '{':
-        case '[':
-            depth++;
-            break;
+        case '[': depth++; break;
         case '}':
-        case ']':
-            depth--;
-            break;
-        default:
-            break;
+        case ']': depth--; break;
+        default: break;
         }
         i++;
         if (depth == 0)
@@ -58,7 +51,7 @@ static size_t skip_container(emq_str s, size_t i)
 static struct emq__json value_at(emq_str s, size_t i)
 {
     struct emq__json v = {0};
-    size_t           end = i;
+    size_t end = i;
 
     if (i >= s.len)
         return v;
@@ -101,10 +94,11 @@ struct emq__json emq__json_root(emq_str valid_text)
     return value_at(valid_text, emq__json_space(valid_text, 0));
 }
 
-bool emq__json_next(struct emq__json container, size_t *pos, emq_str *raw_key, struct emq__json *value)
+bool emq__json_next(struct emq__json container, size_t *pos, emq_str *raw_key,
+                    struct emq__json *value)
 {
     emq_str s = container.raw;
-    bool    object = container.type == EMQ__JSON_OBJECT;
+    bool object = container.type == EMQ__JSON_OBJECT;
     emq_str key = {"", 0};
 
     if (!object && container.type != EMQ__JSON_ARRAY)
@@ -183,25 +177,13 @@ static emq_str read_piece(emq_str raw, size_t *i, char room[4])
     char ch = raw.ptr[from + 1];
     *i = from + 2;
     switch (ch) {
-    case 'b':
-        ch = '\b';
-        break;
-    case 'f':
-        ch = '\f';
-        break;
-    case 'n':
-        ch = '\n';
-        break;
-    case 'r':
-        ch = '\r';
-        break;
-    case 't':
-        ch = '\t';
-        break;
-    case 'u':
-        return emq_strn(room, emq__utf8_put(read_unicode(raw, i), room));
-    default:
-        break;
+    case 'b': ch = '\b'; break;
+    case 'f': ch = '\f'; break;
+    case 'n': ch = '\n'; break;
+    case 'r': ch = '\r'; break;
+    case 't': ch = '\t'; break;
+    case 'u': return emq_strn(room, emq__utf8_put(read_unicode(raw, i), room));
+    default: break;
     }
     room[0] = ch;
     return emq_strn(room, 1);
@@ -224,10 +206,10 @@ static bool key_is(emq_str raw, emq_str name)
 
 bool emq__json_get(struct emq__json object, const char *name, struct emq__json *value)
 {
-    size_t           pos = 0;
-    emq_str          key, wanted = emq_cstr(name);
+    size_t pos = 0;
+    emq_str key, wanted = emq_cstr(name);
     struct emq__json v;
-    bool             found = false;
+    bool found = false;
 
     if (object.type != EMQ__JSON_OBJECT)
         return false;
@@ -242,7 +224,7 @@ bool emq__json_get(struct emq__json object, const char *name, struct emq__json *
 
 bool emq__json_unescape(emq_str raw, struct emq__arena *mem, emq_str *out)
 {
-    char   room[4];
+    char room[4];
     size_t n = 0;
 
     if (raw.len == 0 || !memchr(raw.ptr, '\\', raw.len)) {

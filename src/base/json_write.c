@@ -26,29 +26,17 @@ void emq__json_key(struct emq__buf *b, const char *name)
 static void quote_escape(struct emq__buf *b, unsigned char ch)
 {
     static const char hex[] = "0123456789abcdef";
-    char              text[6] = {'\\', 0, '0', '0', 0, 0};
-    size_t            n = 2;
+    char text[6] = {'\\', 0, '0', '0', 0, 0};
+    size_t n = 2;
 
     switch (ch) {
     case '"':
-    case '\\':
-        text[1] = (char)ch;
-        break;
-    case '\b':
-        text[1] = 'b';
-        break;
-    case '\f':
-        text[1] = 'f';
-        break;
-    case '\n':
-        text[1] = 'n';
-        break;
-    case '\r':
-        text[1] = 'r';
-        break;
-    case '\t':
-        text[1] = 't';
-        break;
+    case '\\': text[1] = (char)ch; break;
+    case '\b': text[1] = 'b'; break;
+    case '\f': text[1] = 'f'; break;
+    case '\n': text[1] = 'n'; break;
+    case '\r': text[1] = 'r'; break;
+    case '\t': text[1] = 't'; break;
     default:
         text[1] = 'u';
         text[4] = hex[ch >> 4];
@@ -69,8 +57,8 @@ void emq__json_quote(struct emq__buf *b, emq_str utf8)
         if (i >= utf8.len)
             break;
         unsigned char ch = (unsigned char)utf8.ptr[i];
-        bool          valid = true;
-        size_t        n = emq__utf8_step(utf8.ptr + i, utf8.len - i, &valid);
+        bool valid = true;
+        size_t n = emq__utf8_step(utf8.ptr + i, utf8.len - i, &valid);
         if (valid && ch >= 0x80) {
             i += n;
             continue;

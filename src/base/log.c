@@ -13,8 +13,8 @@ enum { LINE_MAX_BYTES = 1024 };
 
 void emq__log_write(const struct emq__log *l, emq_log_level level, const char *fmt, ...)
 {
-    char    raw[LINE_MAX_BYTES + 64];
-    char    line[LINE_MAX_BYTES + 8];
+    char raw[LINE_MAX_BYTES + 64];
+    char line[LINE_MAX_BYTES + 8];
     va_list args;
 
     if (!l || !l->fn)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The log sink of a handle. The library never prints by itself. Bodies and secrets are never logged.
+ * The log sink of a handle. The library never prints by itself. Bodies and secrets are never
+ * logged.
  */
 #ifndef EMQ_BASE_LOG_H
 #define EMQ_BASE_LOG_H
@@ -9,7 +10,7 @@
 
 struct emq__log {
     emq_log_fn fn; /* NULL = silent */
-    void      *user;
+    void *user;
 };
 
 void emq__log_write(const struct emq__log *l, emq_log_level level, const char *fmt, ...)

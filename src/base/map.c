@@ -6,10 +6,10 @@
 #include "base/map.h"
 
 struct emq__map_slot {
-    char    *key; /* owned; NULL = free slot */
-    size_t   key_len;
+    char *key; /* owned; NULL = free slot */
+    size_t key_len;
     uint64_t hash;
-    void    *value;
+    void *value;
 };
 
 enum { CAP_FIRST = 16 }; /* a power of two, like every cap */
@@ -48,7 +48,7 @@ static struct emq__map_slot *find(const struct emq__map *m, emq_str key, uint64_
 
 static bool grow(struct emq__map *m)
 {
-    size_t          cap;
+    size_t cap;
     struct emq__map bigger = {.len = m->len};
 
     if (!emq__mul_size(m->cap, 2, &cap))
@@ -91,7 +91,7 @@ void *emq__map_get(const struct emq__map *m, emq_str key)
 bool emq__map_put(struct emq__map *m, emq_str key, void *value)
 {
     uint64_t hash = emq__hash(key);
-    size_t   size;
+    size_t size;
 
     EMQ_ASSERT(value);
     if (m->len > 0) {

@@ -56,10 +56,10 @@ size_t emq__number_scan(emq_str s, bool *valid)
 /* sign * digits * 10^exp10, with digits = the `count` digits between first and last, a point among
  * them skipped. Neither the first nor the last digit is 0; count 0 is zero. */
 struct decimal {
-    bool        neg;
+    bool neg;
     const char *first;
-    size_t      count;
-    int64_t     exp10;
+    size_t count;
+    int64_t exp10;
 };
 
 /* Far more than any double needs, far less than would overflow when the digits are counted in. */
@@ -69,7 +69,7 @@ static const int64_t exp10_limit = INT64_MAX / 4;
 static int64_t read_exponent(emq_str s, size_t i)
 {
     int64_t v = 0;
-    bool    neg = i < s.len && s.ptr[i] == '-';
+    bool neg = i < s.len && s.ptr[i] == '-';
 
     if (i < s.len && (s.ptr[i] == '-' || s.ptr[i] == '+'))
         i++;
@@ -81,8 +81,8 @@ static int64_t read_exponent(emq_str s, size_t i)
 static struct decimal decimal_read(emq_str s)
 {
     struct decimal d = {0};
-    size_t         i = 0, zeros = 0; /* zeros seen since the last digit that counts */
-    bool           point = false;
+    size_t i = 0, zeros = 0; /* zeros seen since the last digit that counts */
+    bool point = false;
 
     if (s.len && s.ptr[0] == '-') {
         d.neg = true;
@@ -117,7 +117,7 @@ static struct decimal decimal_read(emq_str s)
 /* The digits as an integer; count is at most 19, so it fits. */
 static uint64_t decimal_digits(const struct decimal *d)
 {
-    uint64_t    v = 0;
+    uint64_t v = 0;
     const char *p = d->first;
 
     for (size_t left = d->count; left > 0; p++) {
@@ -179,8 +179,8 @@ bool emq__number_double(emq_str number, double *out)
     /* No double lies between two decimals that agree in their first 768 digits, unless one of them
      * ends there: what follows is represented by one digit that is not zero. */
     enum { DIGITS_MAX = 770 };
-    char           text[DIGITS_MAX + 32];
-    size_t         n = 0;
+    char text[DIGITS_MAX + 32];
+    size_t n = 0;
     struct decimal d = decimal_read(number);
 
     if (double_fast(&d, out))
@@ -220,8 +220,8 @@ bool emq__number_double(emq_str number, double *out)
 
 bool emq__str_to_i64(emq_str s, int64_t *out)
 {
-    bool     neg = s.len > 0 && s.ptr[0] == '-';
-    size_t   i = neg ? 1 : 0;
+    bool neg = s.len > 0 && s.ptr[0] == '-';
+    size_t i = neg ? 1 : 0;
     uint64_t v = 0;
 
     if (i == s.len)
@@ -245,7 +245,7 @@ bool emq__str_to_double(emq_str s, double *out)
 
 void emq__json_double_out(struct emq__buf *b, double v)
 {
-    char   text[40];
+    char text[40];
     double back;
 
     EMQ_ASSERT(isfinite(v));
@@ -256,7 +256,7 @@ void emq__json_double_out(struct emq__buf *b, double v)
     /* Fifteen digits give back every shorter decimal, except below the normal range. */
     for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
         size_t n = 0;
-        int    len = snprintf(text, sizeof text, "%.*g", digits, v);
+        int len = snprintf(text, sizeof text, "%.*g", digits, v);
         /* The locale's decimal point, one or more bytes, becomes a '.'. */
         for (int i = 0; i < len; i++) {
             char ch = text[i];

@@ -8,7 +8,8 @@
 #include "base/base.h"
 
 /* Scans the longest JSON number at s. Returns its length; *valid is false when the text stops being
- * a number at that offset (`-`, `1.`, `1e+`). A digit after a leading zero is left to the caller. */
+ * a number at that offset (`-`, `1.`, `1e+`). A digit after a leading zero is left
+ * to the caller. */
 size_t emq__number_scan(emq_str s, bool *valid);
 /* The value of a scanned number if it is whole and an int64: 1e3, 1.50e1 and -0 are. */
 bool emq__number_i64(emq_str number, int64_t *out);

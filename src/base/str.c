@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Comparing and copying emq_str. A pointer is never touched when its length is zero: it may be NULL.
+ * Comparing and copying emq_str. A pointer is never touched when its length is zero: it may be
+ * NULL.
  */
 #include "base/str.h"
 
@@ -24,7 +25,7 @@ bool emq__str_starts(emq_str s, const char *head)
 int emq__str_cmp(emq_str a, emq_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len;
-    int    r = n ? memcmp(a.ptr, b.ptr, n) : 0;
+    int r = n ? memcmp(a.ptr, b.ptr, n) : 0;
 
     if (r)
         return r;

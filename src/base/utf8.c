@@ -10,8 +10,8 @@
 size_t emq__utf8_step(const char *p, size_t n, bool *valid)
 {
     const unsigned char *b = (const unsigned char *)p;
-    unsigned char        low = 0x80, high = 0xBF; /* bounds of the second byte */
-    size_t               len;
+    unsigned char low = 0x80, high = 0xBF; /* bounds of the second byte */
+    size_t len;
 
     *valid = true;
     if (b[0] < 0x80)
@@ -100,7 +100,7 @@ bool emq__utf8_valid(emq_str s)
     return true;
 }
 
-/* C0 and C1 controls and DEL: a terminal may take them for commands. len is that of the character. */
+/* C0 and C1 controls and DEL: a terminal may take them for commands. len is the character's. */
 static bool is_control(const char *p, size_t len)
 {
     unsigned char a = (unsigned char)p[0];
@@ -113,13 +113,13 @@ static bool is_control(const char *p, size_t len)
 size_t emq__text_clean(emq_str s, size_t max, char *out)
 {
     static const char mark[] = " [cut]";
-    size_t            used = 0;
+    size_t used = 0;
 
     for (size_t i = 0; i < s.len;) {
-        bool        valid;
+        bool valid;
         const char *put = s.ptr + i;
-        size_t      step = emq__utf8_step(put, s.len - i, &valid);
-        size_t      n = step;
+        size_t step = emq__utf8_step(put, s.len - i, &valid);
+        size_t n = step;
 
         if (!valid) {
             put = EMQ__UTF8_REPLACEMENT;

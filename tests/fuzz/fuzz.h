@@ -12,12 +12,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define FUZZ_CHECK(x)                                                                            \
-    do {                                                                                         \
-        if (!(x)) {                                                                              \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #x);                \
-            abort();                                                                             \
-        }                                                                                        \
+#define FUZZ_CHECK(x)                                                             \
+    do {                                                                          \
+        if (!(x)) {                                                               \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #x); \
+            abort();                                                              \
+        }                                                                         \
     } while (0)
 
 #endif

@@ -13,10 +13,10 @@ enum { DEPTH_MAX = 50 };
 static void walk(struct emq__json v, struct emq__arena *mem, int depth)
 {
     struct emq__json member;
-    emq_str          key, text;
-    int64_t          i;
-    double           d;
-    size_t           pos = 0, last = 0;
+    emq_str key, text;
+    int64_t i;
+    double d;
+    size_t pos = 0, last = 0;
 
     (void)emq__json_str(v, mem, &text);
     if (emq__json_i64(v, &i) && i > -(INT64_C(1) << 53) && i < INT64_C(1) << 53)
@@ -35,7 +35,7 @@ static void walk(struct emq__json v, struct emq__arena *mem, int depth)
 static void walk_valid(struct emq__json v, int depth)
 {
     struct emq__json member;
-    size_t           pos = 0;
+    size_t pos = 0;
 
     FUZZ_CHECK(v.type != 0);
     FUZZ_CHECK(emq__json_valid(v.raw, NULL));
@@ -85,7 +85,7 @@ static void as_text(emq_str in, struct emq__arena *mem, struct emq__buf *b)
 static void as_message(emq_str in, struct emq__arena *mem)
 {
     size_t max = in.len ? (size_t)(unsigned char)in.ptr[0] * 4 : 0;
-    char  *out = emq__arena_alloc(mem, max + 8);
+    char *out = emq__arena_alloc(mem, max + 8);
 
     FUZZ_CHECK(out);
     size_t n = emq__text_clean(in, max, out);
@@ -98,7 +98,7 @@ static void as_message(emq_str in, struct emq__arena *mem)
 static void as_number(emq_str in, struct emq__buf *b)
 {
     int64_t i, j;
-    double  d, back;
+    double d, back;
 
     emq__buf_clear(b);
     if (emq__str_to_i64(in, &i)) {
@@ -115,8 +115,8 @@ static void as_number(emq_str in, struct emq__buf *b)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct emq__arena mem = {0};
-    struct emq__buf   b;
-    emq_str           in = emq_strn((const char *)data, size);
+    struct emq__buf b;
+    emq_str in = emq_strn((const char *)data, size);
 
     emq__buf_init(&b, size * 6 + 64);
     as_json(in, &mem);

@@ -21,9 +21,9 @@ static int complain(const char *path, const char *what)
 /* Files read: 1, or -1. */
 static int replay_file(const char *path, size_t size)
 {
-    FILE    *f = fopen(path, "rb");
+    FILE *f = fopen(path, "rb");
     uint8_t *data = malloc(size ? size : 1);
-    int      result = 1;
+    int result = 1;
 
     if (!f || !data || fread(data, 1, size, f) != size) {
         result = complain(path, strerror(errno));
@@ -47,7 +47,7 @@ static int replay(const char *path)
         return replay_file(path, (size_t)st.st_size);
 
     DIR *dir = opendir(path);
-    int  files = 0;
+    int files = 0;
     if (!dir)
         return complain(path, strerror(errno));
     for (const struct dirent *e; files >= 0 && (e = readdir(dir)) != NULL;) {

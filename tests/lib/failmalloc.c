@@ -13,7 +13,7 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 
 static _Thread_local size_t left; /* 0 = not counting */
-static _Thread_local bool   failed;
+static _Thread_local bool failed;
 
 void test_fail_alloc(size_t nth)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes the nth allocation of the code under test fail. Works by wrapping malloc, calloc and realloc
- * when the test program is linked: link failmalloc_dep. Shared libraries are not affected.
+ * Makes the nth allocation of the code under test fail. Works by wrapping malloc, calloc and
+ * realloc when the test program is linked: link failmalloc_dep. Shared libraries are not affected.
  */
 #ifndef EMQ_TESTS_FAILMALLOC_H
 #define EMQ_TESTS_FAILMALLOC_H

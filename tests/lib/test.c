@@ -23,13 +23,13 @@ extern const struct emq_test __stop_emq_tests[] __attribute__((weak));
 enum { EXIT_SKIPPED = 77 };
 
 static const char *program;
-static bool        passed; /* the running test came to its end, or was skipped */
-static char        temp_dir[PATH_MAX];
+static bool passed; /* the running test came to its end, or was skipped */
+static char temp_dir[PATH_MAX];
 
 uint64_t test_seed(void)
 {
     static uint64_t seed;
-    static bool     known;
+    static bool known;
 
     if (!known) {
         const char *text = getenv("EMQ_TEST_SEED");
@@ -55,7 +55,7 @@ const char *test_temp_dir(void)
 {
     if (!temp_dir[0]) {
         const char *base = getenv("TMPDIR");
-        char        path[PATH_MAX];
+        char path[PATH_MAX];
         int n = snprintf(path, sizeof path, "%s/emq-test-XXXXXX", base && *base ? base : "/tmp");
         if (n < 0 || (size_t)n >= sizeof path || !mkdtemp(path))
             fail_msg("no temporary folder %s: %s", path, strerror(errno));
@@ -113,7 +113,7 @@ void test_require(bool present, const char *what, const char *hint)
 static void print_text(const char *label, emq_str s)
 {
     enum { SHOWN = 400 };
-    char   line[SHOWN * 4 + 1];
+    char line[SHOWN * 4 + 1];
     size_t n = 0;
 
     for (size_t i = 0; i < s.len && i < SHOWN; i++) {
@@ -145,8 +145,8 @@ void test_check_status(int actual, int expected, const char *what, const char *f
 {
     if (actual == expected)
         return;
-    print_error("%s\n  is %s (%d), not %s (%d)\n", what, emq_status_name((emq_status)actual), actual,
-                emq_status_name((emq_status)expected), expected);
+    print_error("%s\n  is %s (%d), not %s (%d)\n", what, emq_status_name((emq_status)actual),
+                actual, emq_status_name((emq_status)expected), expected);
     if (err && actual < 0)
         print_error("  %.*s: %.*s (native %d)\n", (int)sizeof err->where, err->where,
                     (int)sizeof err->text, err->text, (int)err->native);
@@ -185,7 +185,7 @@ static struct CMUnitTest unit_of(const struct emq_test *t)
 {
     union {
         const void *in;
-        void       *out;
+        void *out;
     } state = {.in = t};
 
     return (struct CMUnitTest){.name = t->name,
@@ -198,7 +198,7 @@ static struct CMUnitTest unit_of(const struct emq_test *t)
 int main(int argc, char **argv)
 {
     const char *only = getenv("EMQ_TEST_ONLY");
-    size_t      count = 0, all = (size_t)(__stop_emq_tests - __start_emq_tests);
+    size_t count = 0, all = (size_t)(__stop_emq_tests - __start_emq_tests);
 
     program = argc > 0 ? argv[0] : "test";
     if (all == 0) {

@@ -14,10 +14,10 @@ enum { DEPTH_MAX = 100 };
 static bool dump(struct emq__buf *out, struct emq__arena *mem, struct emq__json v, int depth)
 {
     struct emq__json member;
-    emq_str          text, key;
-    double           number;
-    size_t           pos = 0;
-    bool             object = v.type == EMQ__JSON_OBJECT;
+    emq_str text, key;
+    double number;
+    size_t pos = 0;
+    bool object = v.type == EMQ__JSON_OBJECT;
 
     if (depth > DEPTH_MAX)
         return false;
@@ -35,12 +35,9 @@ static bool dump(struct emq__buf *out, struct emq__arena *mem, struct emq__json 
         return true;
     case EMQ__JSON_NULL:
     case EMQ__JSON_TRUE:
-    case EMQ__JSON_FALSE:
-        emq__buf_str(out, v.raw);
-        return true;
+    case EMQ__JSON_FALSE: emq__buf_str(out, v.raw); return true;
     case EMQ__JSON_ARRAY:
-    case EMQ__JSON_OBJECT:
-        break;
+    case EMQ__JSON_OBJECT: break;
     }
     emq__buf_char(out, object ? '{' : '[');
     while (emq__json_next(v, &pos, &key, &member)) {
@@ -70,7 +67,7 @@ static bool read_u32(uint32_t *v)
 
 static bool answer(bool valid, emq_str value)
 {
-    uint32_t      n = (uint32_t)value.len;
+    uint32_t n = (uint32_t)value.len;
     unsigned char head[5] = {valid, (unsigned char)(n & 255), (unsigned char)(n >> 8 & 255),
                              (unsigned char)(n >> 16 & 255), (unsigned char)(n >> 24)};
 
@@ -82,13 +79,13 @@ int main(void)
 {
     enum { TEXT_MAX = 64 * 1024 * 1024 };
     struct emq__buf out;
-    uint32_t        len;
-    bool            ok = true;
+    uint32_t len;
+    bool ok = true;
 
     emq__buf_init(&out, (size_t)4 * TEXT_MAX);
     while (ok && read_u32(&len)) {
         struct emq__arena mem = {0};
-        char             *text = len <= TEXT_MAX ? malloc(len ? len : 1) : NULL;
+        char *text = len <= TEXT_MAX ? malloc(len ? len : 1) : NULL;
         ok = text && fread(text, 1, len, stdin) == len;
         if (ok) {
             bool valid = emq__json_valid(emq_strn(text, len), NULL);

@@ -9,14 +9,20 @@
 static const struct {
     const char *bytes, *text;
 } vectors[] = {
-    {"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="},
-    {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}, {"\xfb\xff\xbf", "+/+/"},
+    {"", ""},
+    {"f", "Zg=="},
+    {"fo", "Zm8="},
+    {"foo", "Zm9v"},
+    {"foob", "Zm9vYg=="},
+    {"fooba", "Zm9vYmE="},
+    {"foobar", "Zm9vYmFy"},
+    {"\xfb\xff\xbf", "+/+/"},
 };
 
 EMQ_TEST(base64_writes_and_reads_the_vectors_of_the_rfc)
 {
     struct emq__arena a = {0};
-    struct emq__buf   b;
+    struct emq__buf b;
 
     emq__buf_init(&b, 100);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(vectors); i++) {
@@ -34,11 +40,11 @@ EMQ_TEST(base64_writes_and_reads_the_vectors_of_the_rfc)
 
 EMQ_TEST(base64_refuses_a_second_text_for_the_same_bytes)
 {
-    static const char *bad[] = {"Z", "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "=", "====", "Z===",
-                                "Zg==Zg==", "Zm9v\n", "Zm 9v", "Zm9-", "Zm9_", "Zm=v", "Z=9v",
-                                "=m9v", "Zm9v====", "Zm9\xff"};
+    static const char *bad[] = {"Z",    "Zg",   "Zg=",      "Zg===",    "Zh==",   "Zm9=", "=",
+                                "====", "Z===", "Zg==Zg==", "Zm9v\n",   "Zm 9v",  "Zm9-", "Zm9_",
+                                "Zm=v", "Z=9v", "=m9v",     "Zm9v====", "Zm9\xff"};
     struct emq__arena a = {0};
-    emq_str           out;
+    emq_str out;
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++)
         if (emq__base64_decode(emq_cstr(bad[i]), &a, &out))
@@ -52,9 +58,9 @@ EMQ_TEST(base64_refuses_a_second_text_for_the_same_bytes)
 EMQ_TEST(any_bytes_come_back_from_base64)
 {
     struct emq__arena a = {0};
-    struct emq__buf   b;
-    uint64_t          r = test_seed();
-    static char       bytes[5000];
+    struct emq__buf b;
+    uint64_t r = test_seed();
+    static char bytes[5000];
 
     emq__buf_init(&b, 10000);
     for (size_t n = 0; n < sizeof bytes; n += n < 800 ? 1 : 601) {

@@ -118,8 +118,11 @@ EMQ_TEST(arena_memory_is_aligned_and_does_not_overlap)
 {
     enum { COUNT = 3000 };
     struct emq__arena a = {0};
-    uint64_t          r = test_seed();
-    static struct { unsigned char *p; size_t n; } got[COUNT];
+    uint64_t r = test_seed();
+    static struct {
+        unsigned char *p;
+        size_t n;
+    } got[COUNT];
 
     for (size_t i = 0; i < COUNT; i++) {
         got[i].n = (size_t)(test_random(&r) % (i % 100 == 0 ? 100000 : 300));
@@ -138,7 +141,7 @@ EMQ_TEST(arena_memory_is_aligned_and_does_not_overlap)
 EMQ_TEST(arena_strings_are_copies_with_a_nul_and_never_null)
 {
     struct emq__arena a = {0};
-    char              text[] = "abc";
+    char text[] = "abc";
 
     emq_str s = emq__arena_str(&a, emq_strn(text, 2));
     text[0] = 'x';

@@ -64,7 +64,7 @@ EMQ_TEST(the_difference_of_instants_is_rounded_down_and_saturates)
 
 EMQ_TEST(the_boot_id_is_the_kernels)
 {
-    char  text[64] = "";
+    char text[64] = "";
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
 
     CHECK(f);
@@ -80,7 +80,7 @@ EMQ_TEST(random_ids_are_unique_and_of_the_alphabet)
 {
     enum { COUNT = 50000 };
     struct emq__map m = {0};
-    char            id[EMQ__RANDOM_ID_LEN + 1];
+    char id[EMQ__RANDOM_ID_LEN + 1];
 
     for (int i = 0; i < COUNT; i++) {
         emq__random_id(id);
@@ -96,7 +96,7 @@ EMQ_TEST(random_bytes_fill_the_whole_range)
 {
     enum { SIZE = 100000 };
     static unsigned char bytes[SIZE + 1];
-    int                  count[256] = {0};
+    int count[256] = {0};
 
     bytes[SIZE] = 0x5a;
     emq__random(bytes, SIZE);

@@ -74,7 +74,7 @@ EMQ_TEST(a_failure_without_an_error_to_fill_is_only_a_status)
 EMQ_TEST(a_long_error_text_is_cut_at_a_character_and_marked)
 {
     emq_error err;
-    char      text[5000];
+    char text[5000];
 
     for (size_t i = 0; i + 4 <= sizeof text; i += 4)
         memcpy(text + i, "\xF0\x9F\x98\x80", 4);
@@ -99,8 +99,8 @@ EMQ_TEST(an_error_text_has_no_terminal_codes)
 }
 
 struct sink {
-    int    calls, level;
-    char   text[2048];
+    int calls, level;
+    char text[2048];
     size_t len;
 };
 
@@ -116,7 +116,7 @@ static void sink_fn(void *user, int level, emq_str message)
 
 EMQ_TEST(a_log_line_reaches_the_users_function_clean)
 {
-    struct sink     s = {0};
+    struct sink s = {0};
     struct emq__log l = {sink_fn, &s};
 
     emq__log_write(&l, EMQ_LOG_WARN, "lock of %s lost\x07", "7");
@@ -127,9 +127,9 @@ EMQ_TEST(a_log_line_reaches_the_users_function_clean)
 
 EMQ_TEST(a_log_line_is_bounded)
 {
-    struct sink     s = {0};
+    struct sink s = {0};
     struct emq__log l = {sink_fn, &s};
-    char            text[9000];
+    char text[9000];
 
     memset(text, 'a', sizeof text);
     text[sizeof text - 1] = '\0';

@@ -10,7 +10,7 @@
 EMQ_TEST(an_empty_map_has_nothing)
 {
     struct emq__map m = {0};
-    size_t          pos = 0;
+    size_t pos = 0;
 
     CHECK(!emq__map_get(&m, EMQ_STR_LIT("a")));
     CHECK(!emq__map_take(&m, EMQ_STR_LIT("a")));
@@ -21,8 +21,8 @@ EMQ_TEST(an_empty_map_has_nothing)
 EMQ_TEST(keys_are_copied_bytes_and_the_empty_key_is_one)
 {
     struct emq__map m = {0};
-    char            key[] = "k\0x";
-    int             a, b, c;
+    char key[] = "k\0x";
+    int a, b, c;
 
     CHECK(emq__map_put(&m, emq_strn(key, 3), &a));
     CHECK(emq__map_put(&m, emq_strn(key, 1), &b));
@@ -45,10 +45,10 @@ enum { KEYS = 600 };
 
 static void check_same(const struct emq__map *m, void *const naive[KEYS], char names[KEYS][8])
 {
-    size_t  pos = 0, count = 0, expected = 0;
+    size_t pos = 0, count = 0, expected = 0;
     emq_str key;
-    void   *value;
-    bool    seen[KEYS] = {false};
+    void *value;
+    bool seen[KEYS] = {false};
 
     for (size_t i = 0; i < KEYS; i++)
         expected += naive[i] != NULL;
@@ -68,16 +68,16 @@ static void check_same(const struct emq__map *m, void *const naive[KEYS], char n
 EMQ_TEST(a_map_does_what_a_naive_one_does)
 {
     struct emq__map m = {0};
-    static char     names[KEYS][8];
-    void           *naive[KEYS] = {NULL};
-    uint64_t        r = test_seed();
+    static char names[KEYS][8];
+    void *naive[KEYS] = {NULL};
+    uint64_t r = test_seed();
 
     for (size_t i = 0; i < KEYS; i++)
         (void)snprintf(names[i], sizeof names[i], "%zu", i);
     for (int step = 0; step < 60000; step++) {
         /* The range of keys breathes, so that the map is filled and emptied. */
-        size_t  range = 1 + (size_t)step / 100 % KEYS;
-        size_t  i = (size_t)(test_random(&r) % range);
+        size_t range = 1 + (size_t)step / 100 % KEYS;
+        size_t i = (size_t)(test_random(&r) % range);
         emq_str key = emq_cstr(names[i]);
         switch (test_random(&r) % 4) {
         case 0:
@@ -88,9 +88,7 @@ EMQ_TEST(a_map_does_what_a_naive_one_does)
             CHECK(emq__map_take(&m, key) == naive[i]);
             naive[i] = NULL;
             break;
-        default:
-            CHECK(emq__map_get(&m, key) == naive[i]);
-            break;
+        default: CHECK(emq__map_get(&m, key) == naive[i]); break;
         }
         if (step % 1000 == 0)
             check_same(&m, naive, names);
@@ -102,11 +100,11 @@ EMQ_TEST(a_map_does_what_a_naive_one_does)
 EMQ_TEST(a_map_that_is_filled_and_emptied_does_not_grow)
 {
     struct emq__map m = {0};
-    int             value;
+    int value;
 
     for (int i = 0; i < 100000; i++) {
-        char   name[24];
-        int    n = snprintf(name, sizeof name, "job:%d", i);
+        char name[24];
+        int n = snprintf(name, sizeof name, "job:%d", i);
         emq_str key = emq_strn(name, (size_t)n);
         CHECK(emq__map_put(&m, key, &value));
         CHECK(emq__map_take(&m, key) == &value);
@@ -131,7 +129,7 @@ EMQ_TEST(the_hash_spreads_similar_names_over_all_slots)
 
     for (int i = 0; i < NAMES; i++) {
         char name[24];
-        int  n = snprintf(name, sizeof name, "queue-%d", i);
+        int n = snprintf(name, sizeof name, "queue-%d", i);
         count[emq__hash(emq_strn(name, (size_t)n)) % SLOTS]++;
     }
     for (int i = 0; i < SLOTS; i++)

@@ -37,8 +37,8 @@ EMQ_TEST(a_map_without_memory_refuses_the_key_and_keeps_the_others)
 
     for (size_t nth = 1; failed; nth++) {
         struct emq__map m = {0};
-        size_t          kept = 0;
-        char            names[40][8];
+        size_t kept = 0;
+        char names[40][8];
         CHECK(nth < NTH_MAX);
         test_fail_alloc(nth);
         for (size_t i = 0; i < 40; i++) {
@@ -63,7 +63,7 @@ EMQ_TEST(an_arena_without_memory_answers_null_and_goes_on)
 
     for (size_t nth = 1; failed; nth++) {
         struct emq__arena a = {0};
-        int               nulls = 0;
+        int nulls = 0;
         CHECK(nth < NTH_MAX);
         test_fail_alloc(nth);
         for (int i = 0; i < 2000; i++) {
@@ -79,7 +79,7 @@ EMQ_TEST(an_arena_without_memory_answers_null_and_goes_on)
 EMQ_TEST(readers_without_memory_say_no_and_leave_the_result_alone)
 {
     struct emq__arena a = {0};
-    emq_str           out = EMQ_STR_LIT("before");
+    emq_str out = EMQ_STR_LIT("before");
 
     test_fail_alloc(1);
     CHECK(!emq__json_str(emq__json_root(EMQ_STR_LIT("\"abc\"")), &a, &out));
@@ -110,8 +110,8 @@ EMQ_TEST(numbers_and_shallow_texts_need_no_memory)
 EMQ_TEST(a_deep_text_without_memory_is_refused)
 {
     static char text[100000];
-    bool        failed = true;
-    size_t      nth;
+    bool failed = true;
+    size_t nth;
 
     memset(text, '[', sizeof text / 2);
     memset(text + sizeof text / 2, ']', sizeof text / 2);

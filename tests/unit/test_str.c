@@ -49,15 +49,34 @@ EMQ_TEST(whole_numbers_are_read_to_both_ends_of_int64)
 {
     static const struct {
         const char *text;
-        int64_t     value;
+        int64_t value;
     } good[] = {
-        {"0", 0}, {"-0", 0}, {"007", 7}, {"42", 42}, {"-42", -42},
-        {"9223372036854775807", INT64_MAX}, {"-9223372036854775808", INT64_MIN},
-        {"000000000000000000000000000001", 1}, {"-9223372036854775807", -INT64_MAX},
+        {"0", 0},
+        {"-0", 0},
+        {"007", 7},
+        {"42", 42},
+        {"-42", -42},
+        {"9223372036854775807", INT64_MAX},
+        {"-9223372036854775808", INT64_MIN},
+        {"000000000000000000000000000001", 1},
+        {"-9223372036854775807", -INT64_MAX},
     };
-    static const char *bad[] = {"", "-", "+1", " 1", "1 ", "1.0", "1e3", "0x10", "--1", "a",
-                                "9223372036854775808", "-9223372036854775809", "18446744073709551616",
-                                "99999999999999999999", "92233720368547758070", "1\n"};
+    static const char *bad[] = {"",
+                                "-",
+                                "+1",
+                                " 1",
+                                "1 ",
+                                "1.0",
+                                "1e3",
+                                "0x10",
+                                "--1",
+                                "a",
+                                "9223372036854775808",
+                                "-9223372036854775809",
+                                "18446744073709551616",
+                                "99999999999999999999",
+                                "92233720368547758070",
+                                "1\n"};
     int64_t v = 77;
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(good); i++) {
@@ -112,9 +131,11 @@ EMQ_TEST(fractions_are_rounded_correctly)
 
 EMQ_TEST(numbers_beyond_a_double_or_with_another_syntax_are_refused)
 {
-    static const char *bad[] = {"", "-", ".5", "5.", "1e", "1e+", "+1", "01", " 1", "1 ", "1,5",
-                                "nan", "inf", "Infinity", "0x1p3", "1e999", "-1e309", "1d5", "1_0",
-                                "1e99999999999999999999999", "--1", "-01"};
+    static const char *bad[] = {"",      "-",      ".5",  "5.",       "1e",
+                                "1e+",   "+1",     "01",  " 1",       "1 ",
+                                "1,5",   "nan",    "inf", "Infinity", "0x1p3",
+                                "1e999", "-1e309", "1d5", "1_0",      "1e99999999999999999999999",
+                                "--1",   "-01"};
     double v = 7;
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++)
@@ -126,10 +147,10 @@ EMQ_TEST(numbers_beyond_a_double_or_with_another_syntax_are_refused)
 /* Halfway between 1 and its neighbour, then 2,000 zeros, then what decides. */
 EMQ_TEST(digits_far_behind_the_point_still_decide_the_rounding)
 {
-    static const char  half[] = "1.00000000000000011102230246251565404236316680908203125";
-    static char        text[4096];
-    size_t             n = sizeof half - 1;
-    double             v;
+    static const char half[] = "1.00000000000000011102230246251565404236316680908203125";
+    static char text[4096];
+    size_t n = sizeof half - 1;
+    double v;
 
     memcpy(text, half, n);
     memset(text + n, '0', 2000);
@@ -147,9 +168,9 @@ EMQ_TEST(doubles_read_as_the_c_library_reads_them)
 
     CHECK_STR(lit(setlocale(LC_NUMERIC, NULL)), "C");
     for (int i = 0; i < 20000; i++) {
-        char     text[64];
+        char text[64];
         uint64_t bits = test_random(&r);
-        double   v, back;
+        double v, back;
         memcpy(&v, &bits, sizeof v);
         if (!isfinite(v))
             continue;
@@ -192,7 +213,7 @@ static void check_round_trips(uint64_t r, int count)
     emq__buf_init(&b, 100);
     for (int i = 0; i < count; i++) {
         uint64_t bits = test_random(&r);
-        double   v, back;
+        double v, back;
         memcpy(&v, &bits, sizeof v);
         if (i % 3 == 0)
             v = (double)(int64_t)bits / 1000;
@@ -216,7 +237,7 @@ EMQ_TEST(a_written_double_reads_back_as_itself)
 /* A locale with a decimal comma is made for the test: the machine may have none. */
 EMQ_TEST(a_locale_with_a_decimal_comma_changes_nothing)
 {
-    char        command[4400];
+    char command[4400];
     const char *dir = test_temp_dir();
 
     (void)snprintf(command, sizeof command,

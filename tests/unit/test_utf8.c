@@ -10,10 +10,10 @@
 EMQ_TEST(every_scalar_value_is_valid_and_every_surrogate_is_not)
 {
     for (uint32_t code = 0; code <= 0x10FFFF; code++) {
-        char   bytes[4];
-        bool   valid;
+        char bytes[4];
+        bool valid;
         size_t n = emq__utf8_put(code, bytes);
-        bool   surrogate = code >= 0xD800 && code <= 0xDFFF;
+        bool surrogate = code >= 0xD800 && code <= 0xDFFF;
         size_t step = emq__utf8_step(bytes, n, &valid);
         if (valid == surrogate || (valid && step != n))
             fail_msg("U+%04X: valid %d, %zu of %zu bytes", (unsigned)code, valid, step, n);
@@ -24,19 +24,19 @@ EMQ_TEST(ill_formed_sequences_are_found_with_the_piece_to_replace)
 {
     static const struct {
         const char *bytes;
-        size_t      step;
+        size_t step;
     } bad[] = {
-        {"\x80", 1},             /* a lone continuation */
+        {"\x80", 1}, /* a lone continuation */
         {"\xBF", 1},
-        {"\xC0\x80", 1},         /* overlong NUL */
+        {"\xC0\x80", 1}, /* overlong NUL */
         {"\xC1\xBF", 1},
-        {"\xC2", 1},             /* cut off */
+        {"\xC2", 1}, /* cut off */
         {"\xC2\x41", 1},
-        {"\xE0\x80\x80", 1},     /* overlong */
+        {"\xE0\x80\x80", 1}, /* overlong */
         {"\xE0\x9F\xBF", 1},
         {"\xE2\x82", 2},
         {"\xE2\x82\x41", 2},
-        {"\xED\xA0\x80", 1},     /* a surrogate */
+        {"\xED\xA0\x80", 1}, /* a surrogate */
         {"\xED\xBF\xBF", 1},
         {"\xF0\x80\x80\x80", 1}, /* overlong */
         {"\xF0\x8F\xBF\xBF", 1},
@@ -50,7 +50,7 @@ EMQ_TEST(ill_formed_sequences_are_found_with_the_piece_to_replace)
     };
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++) {
-        bool   valid;
+        bool valid;
         size_t step = emq__utf8_step(bad[i].bytes, strlen(bad[i].bytes), &valid);
         CHECK(!valid);
         CHECK_INT(step, bad[i].step);
@@ -76,7 +76,7 @@ EMQ_TEST(one_bad_byte_is_found_wherever_it_is)
 
 static void check_clean(emq_str in, size_t max, const char *expected)
 {
-    char   out[256];
+    char out[256];
     size_t n;
 
     CHECK(max + 8 <= sizeof out);
@@ -93,7 +93,8 @@ EMQ_TEST(good_text_is_left_as_it_is)
     check_clean(emq_cstr(""), 0, "");
     check_clean(emq_strn(NULL, 0), 10, "");
     check_clean(emq_cstr("line one\n\tline two\n"), 100, "line one\n\tline two\n");
-    check_clean(emq_cstr("gr\xC3\xBC\xC3\x9F \xF0\x9F\x98\x80"), 100, "gr\xC3\xBC\xC3\x9F \xF0\x9F\x98\x80");
+    check_clean(emq_cstr("gr\xC3\xBC\xC3\x9F \xF0\x9F\x98\x80"), 100,
+                "gr\xC3\xBC\xC3\x9F \xF0\x9F\x98\x80");
     check_clean(emq_cstr("exactly ten"), 11, "exactly ten");
 }
 
@@ -101,13 +102,19 @@ EMQ_TEST(control_bytes_and_terminal_codes_become_question_marks)
 {
     check_clean(emq_strn("a\0b", 3), 100, "a?b");
     check_clean(emq_cstr("\x1b[31mred\x1b[0m\r\x08\x7f"), 100, "?[31mred?[0m???");
-    check_clean(emq_cstr("\xC2\x9B" "2J"), 100, "?2J"); /* CSI as one character */
+    check_clean(emq_cstr("\xC2\x9B"
+                         "2J"),
+                100, "?2J"); /* CSI as one character */
     check_clean(emq_cstr("\xC2\xA0"), 100, "\xC2\xA0");
 }
 
 EMQ_TEST(bad_bytes_become_replacement_characters)
 {
-    check_clean(emq_cstr("a\xFF" "b"), 100, "a\xEF\xBF\xBD" "b");
+    check_clean(emq_cstr("a\xFF"
+                         "b"),
+                100,
+                "a\xEF\xBF\xBD"
+                "b");
     check_clean(emq_cstr("\xED\xA0\x80"), 100, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
     check_clean(emq_cstr("\xF0\x9F\x98"), 100, "\xEF\xBF\xBD");
 }
@@ -128,8 +135,8 @@ EMQ_TEST(a_megabyte_of_noise_becomes_bounded_valid_text)
 {
     enum { SIZE = 1024 * 1024, MAX = 8 * 1024 };
     uint64_t r = test_seed();
-    char    *in = malloc(SIZE);
-    char    *out = malloc(SIZE * 3 + 8);
+    char *in = malloc(SIZE);
+    char *out = malloc(SIZE * 3 + 8);
 
     CHECK(in && out);
     for (size_t i = 0; i < SIZE; i++)
