@@ -13,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void say(const struct cli *cli, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void say(const struct cli *cli, const char *fmt,
+                                                         va_list ap)
 {
     fflush(stdout);
     fprintf(stderr, "emq%s%s: ", cli->verb ? " " : "", cli->verb ? cli->verb->name : "");

@@ -136,12 +136,14 @@ static void obey(struct cli *cli, emq_worker *w, uint32_t sig, int *stops)
     }
 }
 
-static emq_status serve(struct cli *cli, emq_worker *w, int signals, emq_error *err)
+/* Until the worker has ended. first_job_ms >= 0: ends it too when no job came for so long. */
+static emq_status serve(struct cli *cli, emq_worker *w, int signals, int64_t first_job_ms, emq_error *err)
 {
-    int stops = 0;
+    int              stops = 0;
+    struct emq__mono start = emq__mono_now();
     for (;;) {
         struct pollfd poll_in = {.fd = signals, .events = POLLIN};
-        poll(&poll_in, 1, 100);
+        poll(&poll_in, 1, first_job_ms >= 0 ? 10 : 100);
         struct signalfd_siginfo info;
         while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
             obey(cli, w, info.ssi_signo, &stops);
@@ -149,7 +151,31 @@ static emq_status serve(struct cli *cli, emq_worker *w, int signals, emq_error *
         emq_worker_get_stats(w, &stats);
         if (stats.ended)
             return emq_worker_join(w, -1, err);
+        if (first_job_ms >= 0 && stats.takes > 0 && stats.started + stats.in_hand == 0 && stops == 0 &&
+            emq__mono_diff_ms(start, emq__mono_now()) >= first_job_ms) {
+            emq_worker_stop(w, 0);
+            stops = 1;
+        }
     }
+}
+
+/* Starts a worker, serves it to its end, frees it. An exit code, or CLI_OK with *stats filled in. */
+static int work(struct cli *cli, const emq_worker_opts *opts, int64_t first_job_ms, emq_worker_stats *stats)
+{
+    emq_error   err;
+    sigset_t    set;
+    emq_worker *w = NULL;
+    int         signals = open_signals(&set);
+    if (signals < 0)
+        return cli_error(cli, CLI_AGAIN, "signalfd: %s", strerror(errno));
+    emq_status s = emq_worker_start(&w, cli->client, opts, &err);
+    if (s == EMQ_OK)
+        s = serve(cli, w, signals, first_job_ms, &err);
+    if (s == EMQ_OK)
+        emq_worker_get_stats(w, stats);
+    emq_worker_free(w);
+    close(signals);
+    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
 }
 
 static int summary(const struct cli *cli, const emq_worker_stats *st)
@@ -183,37 +209,21 @@ static void fill(const struct work_options *o, emq_worker_opts *out)
 
 static int run_work(struct cli *cli)
 {
-    const struct work_options *o = cli->options;
     emq_worker_queue        queues[MAX_QUEUES];
     const emq_worker_queue *pointers[MAX_QUEUES];
     struct watch            watch = {.cli = cli};
-    emq_error               err;
-    sigset_t                set;
+    emq_worker_stats        stats = {.size = sizeof stats};
 
     if (!cli->args.rest || !cli->args.rest[0])
         return cli_usage(cli, "the program is missing: emq work %s", cli->verb->usage);
     int code = parse_queues(cli, queues, pointers);
     if (code != CLI_OK)
         return code;
-    int signals = open_signals(&set);
-    if (signals < 0)
-        return cli_error(cli, CLI_AGAIN, "signalfd: %s", strerror(errno));
-
     emq_worker_opts opts = {.size = sizeof opts, .queues = pointers, .n_queues = cli->args.n_words,
                             .argv = (const char *const *)cli->args.rest, .on_event = on_event, .user = &watch};
-    fill(o, &opts);
-    emq_worker *w = NULL;
-    emq_status  s = emq_worker_start(&w, cli->client, &opts, &err);
-    if (s != EMQ_OK) {
-        close(signals);
-        return cli_failure(cli, s, &err);
-    }
-    s = serve(cli, w, signals, &err);
-    emq_worker_stats stats = {.size = sizeof stats};
-    emq_worker_get_stats(w, &stats);
-    emq_worker_free(w);
-    close(signals);
-    return s == EMQ_OK ? summary(cli, &stats) : cli_failure(cli, s, &err);
+    fill(cli->options, &opts);
+    code = work(cli, &opts, -1, &stats);
+    return code == CLI_OK ? summary(cli, &stats) : code;
 }
 
 const struct cli_verb cli_verb_work = {
@@ -238,4 +248,56 @@ const struct cli_verb cli_verb_work = {
     .opens = true,
     .takes_rest = true,
     .run = run_work,
+};
+
+/* ---- run --------------------------------------------------------------------------------- */
+
+struct run_options { int64_t wait_ms, lock, timeout; };
+
+static const struct cli_option run_table[] = {
+    {.name = "--wait", .type = CLI_SPAN, .at = offsetof(struct run_options, wait_ms), .value = "D",
+     .help = "wait so long for a job; else look once"},
+    {.name = "--lock", .type = CLI_SPAN, .at = offsetof(struct run_options, lock), .value = "D",
+     .min = EMQ_LOCK_MIN_MS, .max = DAY_MS, .help = "length of the lock (30s), renewed at a third"},
+    {.name = "--timeout", .type = CLI_SPAN, .at = offsetof(struct run_options, timeout), .value = "D",
+     .max = INT64_C(365) * DAY_MS, .help = "run limit if the job has none of its own"},
+    {.name = NULL},
+};
+
+static int run_one(struct cli *cli)
+{
+    const struct run_options *o = cli->options;
+    emq_worker_queue          queue = {.size = sizeof queue, .name = emq_cstr(cli->args.words[0])};
+    const emq_worker_queue   *pointer = &queue;
+    struct watch              watch = {.cli = cli};
+    emq_worker_stats          stats = {.size = sizeof stats};
+
+    if (!cli->args.rest || !cli->args.rest[0])
+        return cli_usage(cli, "the program is missing: emq run %s", cli->verb->usage);
+    emq_worker_opts opts = {.size = sizeof opts, .queues = &pointer, .n_queues = 1, .max_jobs = 1,
+                            .concurrency = 1, .lock_ms = o->lock, .timeout_ms = o->timeout,
+                            .argv = (const char *const *)cli->args.rest, .on_event = on_event, .user = &watch};
+    int code = work(cli, &opts, o->wait_ms, &stats);
+    if (code != CLI_OK || stats.unstartable)
+        return CLI_OWN_FAILURE;
+    if (stats.started == 0) {
+        cli_say(cli, "no job is ready");
+        return CLI_TIMED_OUT;
+    }
+    return stats.exit_status >= 0 ? stats.exit_status : CLI_OWN_FAILURE;
+}
+
+const struct cli_verb cli_verb_run = {
+    .name = "run",
+    .summary = "run a program for one job",
+    .usage = "QUEUE [--wait D] -- CMD [ARG...]",
+    .help = "As `emq work`, for one job. Exits with the program's status, 124 if there was no job,\n"
+            "125 if emq itself failed.",
+    .options = run_table,
+    .options_size = sizeof(struct run_options),
+    .min_words = 1,
+    .max_words = 1,
+    .opens = true,
+    .takes_rest = true,
+    .run = run_one,
 };
