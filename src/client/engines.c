@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of engines by URL scheme. The URL's `prefix` is the client's; every other parameter is
+ * the engine's, which refuses those it does not know.
+ */
+#include "client/client.h"
+
+#include "base/error.h"
+#include "base/str.h"
+
+typedef emq_status (*open_fn)(struct emq__engine **out, const struct emq__engine_config *cfg,
+                              struct emq__arena *mem, emq_error *err);
+
+static const struct {
+    const char *scheme;
+    open_fn     open;
+} engines[] = {
+    {"sqlite", emq__sqlite_open},
+};
+
+static void known_schemes(char *out, size_t cap)
+{
+    size_t len = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(engines) && len < cap; i++) {
+        int n = snprintf(out + len, cap - len, "%s%s", i ? ", " : "", engines[i].scheme);
+        len += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* Moves the parameter `prefix` out of the URL. */
+static void take_prefix(struct emq__url *url, emq_str *out)
+{
+    size_t kept = 0;
+
+    *out = emq_strn("", 0);
+    for (size_t i = 0; i < url->n_params; i++) {
+        if (emq__str_is(url->params[i].key, "prefix"))
+            *out = url->params[i].value;
+        else
+            url->params[kept++] = url->params[i];
+    }
+    url->n_params = kept;
+}
+
+emq_status emq__engine_open(struct emq__engine **out, emq_str url, int64_t io_timeout_ms,
+                            const struct emq__log *log, emq_str *out_prefix_param,
+                            struct emq__arena *mem, emq_error *err)
+{
+    struct emq__engine_config cfg = {.io_timeout_ms = io_timeout_ms, .log = *log};
+    char                      known[80];
+
+    emq_status s = emq__url_parse(url, mem, &cfg.url, err);
+    if (s != EMQ_OK)
+        return s;
+    take_prefix(&cfg.url, out_prefix_param);
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(engines); i++) {
+        if (emq__str_is(cfg.url.scheme, engines[i].scheme))
+            return engines[i].open(out, &cfg, mem, err);
+    }
+    known_schemes(known, sizeof known);
+    return emq__fail(err, EMQ_E_INVALID, 0, "emq_open",
+                     "no engine for the scheme \"%.*s:\": this build knows: %s",
+                     EMQ_STR_ARG(cfg.url.scheme), known);
+}

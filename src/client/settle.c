@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ending a hand-out. What follows (retention, another attempt, its delay) is read from the job's own
+ * options before the act; the act compares the token, so nothing is decided twice.
+ */
+#include "client/client.h"
+
+#include "base/error.h"
+#include "base/str.h"
+#include "client/opts_size.h"
+#include "model/policy.h"
+
+enum { REASON_MAX = 16 * 1024, STACK_MAX = 64 * 1024 };
+
+static const char *const where_settle = "emq_settle";
+
+/* Clean text of at most max bytes; the text itself when nothing has to be changed. */
+static emq_str clean(emq_str text, size_t max, struct emq__arena *mem)
+{
+    char *out = text.len ? emq__arena_alloc(mem, max + 8) : NULL;
+
+    return out ? emq_strn(out, emq__text_clean(text, max, out)) : emq_strn("", 0);
+}
+
+static void retry_entry(const struct emq__job *j, const struct emq__opts *o, int64_t delay_ms,
+                        double r, struct emq__settle_entry *out)
+{
+    struct emq__retry next = {true, delay_ms};
+
+    if (delay_ms < 0)
+        next = emq__retry_decide(j, o, r);
+    /* A job that is held at-most-once has no second attempt. */
+    if (delay_ms < 0 && j->mode == EMQ_AT_MOST_ONCE)
+        next.again = false;
+    out->kind = next.again ? EMQ__SETTLE_RETRY : EMQ__SETTLE_FAILED;
+    out->delay_ms = next.again ? next.delay_ms : 0;
+    out->lifo = o->lifo;
+}
+
+void emq__settle_entry_make(const struct emq__job *j, emq_str token, int32_t kind, emq_str value,
+                            emq_str stack, int64_t delay_ms, double r, struct emq__arena *mem,
+                            struct emq__settle_entry *out)
+{
+    struct emq__opts o;
+
+    (void)emq__opts_read(j->opts, mem, &o);
+    *out = (struct emq__settle_entry){
+        .id = j->id,
+        .auth = {.token = token},
+        .keep = o.keep_failed,
+        .stack_limit = o.stack_limit,
+    };
+    switch (kind) {
+    case EMQ_SETTLE_COMPLETED:
+        out->kind = EMQ__SETTLE_COMPLETED;
+        out->keep = o.keep_completed;
+        if (!value.ptr)
+            value = EMQ_STR_LIT("null");
+        out->value = (struct emq__payload){emq__kind_of(value), value};
+        return;
+    case EMQ_SETTLE_RELEASE:
+        out->kind = EMQ__SETTLE_RELEASE;
+        out->delay_ms = delay_ms > 0 ? delay_ms : 0;
+        return;
+    case EMQ_SETTLE_RETRY:
+        retry_entry(j, &o, delay_ms, r, out);
+        break;
+    case EMQ_SETTLE_FAILED:
+    default:
+        out->kind = EMQ__SETTLE_FAILED;
+        break;
+    }
+    out->reason = clean(value, REASON_MAX, mem);
+    out->stack = clean(stack, STACK_MAX, mem);
+}
+
+static emq_status check_settle_opts(emq_settle_opts *o, const emq_settle_opts *opts, emq_str token,
+                                    emq_error *err)
+{
+    emq_status s = EMQ_OK;
+
+    if (!opts)
+        return emq__fail(err, EMQ_E_INVALID, 0, where_settle, "opts is NULL: a kind is needed");
+    s = EMQ__OPTS_TAKE(o, opts, where_settle, emq_settle_opts, err);
+    if (s != EMQ_OK)
+        return s;
+    if (o->kind < EMQ_SETTLE_COMPLETED || o->kind > EMQ_SETTLE_RELEASE)
+        return emq__fail(err, EMQ_E_INVALID, 0, where_settle,
+                         "kind is %d: allowed are EMQ_SETTLE_COMPLETED to EMQ_SETTLE_RELEASE",
+                         (int)o->kind);
+    if (o->kind == EMQ_SETTLE_COMPLETED)
+        s = emq__check_size(o->value, EMQ_RESULT_MAX, where_settle, "the result", err);
+    if (s == EMQ_OK && o->kind == EMQ_SETTLE_RELEASE)
+        s = emq__check_span(o->delay_ms, where_settle, "delay_ms", err);
+    if (s == EMQ_OK && o->kind == EMQ_SETTLE_RETRY && o->delay_ms != -1)
+        s = emq__check_span(o->delay_ms, where_settle, "delay_ms", err);
+    if (s == EMQ_OK && !o->force && token.len == 0)
+        s = emq__fail(err, EMQ_E_INVALID, 0, where_settle,
+                      "the token is empty: pass emq_job_token() of the job that was taken, or force");
+    return s;
+}
+
+/* The record behind a settlement; retention does not hide it: the act decides what it means. */
+static emq_status read_record(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
+                              struct emq__job **out, emq_error *err)
+{
+    struct emq__jobs_req req = {.prefix = c->prefix, .queue = queue, .ids = &id, .n = 1};
+    struct emq__jobs_res res;
+    emq_status           s = c->e->ops->jobs(c->e, &req, &res, mem, err);
+
+    if (s != EMQ_OK)
+        return s;
+    if (res.n == 0 || !res.jobs[0])
+        return EMQ_NOT_FOUND;
+    *out = res.jobs[0];
+    return EMQ_OK;
+}
+
+emq_status emq_settle(emq_client *c, emq_str queue, emq_str id, emq_str token,
+                      const emq_settle_opts *opts, emq_error *err)
+{
+    struct emq__arena        mem = {0};
+    struct emq__settle_entry entry;
+    struct emq__settle_res   res;
+    struct emq__job         *job;
+    emq_settle_opts          o;
+
+    emq_status s = emq__client_check_job(c, queue, id, where_settle, err);
+    if (s == EMQ_OK)
+        s = check_settle_opts(&o, opts, token, err);
+    if (s == EMQ_OK)
+        s = read_record(c, queue, id, &mem, &job, err);
+    if (s == EMQ_OK) {
+        const struct emq__settle_entry *entries[] = {&entry};
+        struct emq__settle_req req = {.prefix = c->prefix, .queue = queue, .entries = entries, .n = 1};
+
+        emq__settle_entry_make(job, token, o.kind, o.value, o.stack, o.delay_ms,
+                               emq__random_unit(), &mem, &entry);
+        if (o.force)
+            entry.auth = (struct emq__auth){.admin = c->who};
+        s = emq__do_settle(c, &req, &res, &mem, err);
+    }
+    if (s == EMQ_OK)
+        s = res.settled[0].outcome;
+    emq__arena_free(&mem);
+    return s;
+}
