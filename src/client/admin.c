@@ -12,6 +12,7 @@
 
 /* Jobs of one bulk act: short enough not to hold up other writers of the store. */
 enum { BULK_SLICE = 250, SWEEP_SLICE = 250, MAX_STALLED_DEFAULT = 3 };
+enum { CANCEL_RESTARTS = 20 };
 
 /* ---- one job ----------------------------------------------------------------------------- */
 
@@ -276,6 +277,68 @@ emq_status emq_promote_all(emq_client *c, emq_str queue, int64_t *out_count, emq
     struct emq__bulk_req req = {
         .queue = queue, .change = {.kind = EMQ__CHANGE_PROMOTE}, .state = EMQ_DELAYED};
     s = bulk(c, &req, 0, &count, err);
+    if (s == EMQ_OK)
+        put_count(out_count, count);
+    return s;
+}
+
+/* Active jobs stay where they are when their owners are asked to stop: each slice goes on behind the
+ * last one. When that job has ended meanwhile, from the start again; asking twice does no harm. */
+static emq_status cancel_active(emq_client *c, emq_str queue, int64_t *count, emq_error *err)
+{
+    struct emq__arena    mem = {0};
+    struct emq__bulk_res res = {.more = true};
+    char                 last[EMQ_ID_MAX];
+    struct emq__bulk_req req = {
+        .prefix = c->prefix,
+        .queue = queue,
+        .change = {.kind = EMQ__CHANGE_CANCEL, .admin = c->who},
+        .state = EMQ_ACTIVE,
+        .limit = BULK_SLICE,
+    };
+    int        restarts = 0;
+    emq_status s = EMQ_OK;
+
+    while (s == EMQ_OK && res.more) {
+        s = emq__do_bulk(c, &req, &res, &mem, err);
+        if (s == EMQ_NOT_FOUND && req.after_id.len && restarts++ < CANCEL_RESTARTS) {
+            req.after_id = emq_strn("", 0);
+            *count = 0;
+            res.more = true;
+            s = EMQ_OK;
+        } else if (s == EMQ_OK) {
+            *count += res.count;
+            res.more = res.more && res.count > 0 && res.last_id.len > 0 &&
+                       res.last_id.len <= sizeof last;
+            if (res.more) {
+                memcpy(last, res.last_id.ptr, res.last_id.len);
+                req.after_id = emq_strn(last, res.last_id.len);
+            }
+        }
+        emq__arena_free(&mem);
+    }
+    if (s == EMQ_NOT_FOUND)
+        return emq__fail(err, EMQ_E_BUSY, 0, "emq_cancel_all",
+                         "the active jobs of the queue change too fast: some were not asked to stop; "
+                         "pause the queue and try again");
+    return s;
+}
+
+emq_status emq_cancel_all(emq_client *c, emq_str queue, int state, int64_t *out_count, emq_error *err)
+{
+    static const char where[] = "emq_cancel_all";
+    int64_t           count = 0;
+
+    emq_status s = emq__client_check_queue(c, queue, where, err);
+    if (s == EMQ_OK && (state < EMQ_WAITING || state > EMQ_WAITING_CHILDREN))
+        s = emq__fail(err, EMQ_E_INVALID, 0, where,
+                      "state is %d (%s): only jobs that are not finished can be cancelled", state,
+                      emq_state_name(state));
+    if (s != EMQ_OK)
+        return s;
+    struct emq__bulk_req req = {
+        .queue = queue, .change = {.kind = EMQ__CHANGE_CANCEL}, .state = state};
+    s = state == EMQ_ACTIVE ? cancel_active(c, queue, &count, err) : bulk(c, &req, 0, &count, err);
     if (s == EMQ_OK)
         put_count(out_count, count);
     return s;

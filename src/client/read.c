@@ -22,7 +22,7 @@ bool emq__job_expired(const struct emq__job *j, int64_t now_ms, struct emq__aren
         return false;
     int64_t age_ms =
         j->state == EMQ_COMPLETED_STATE ? o.keep_completed.age_ms : o.keep_failed.age_ms;
-    return age_ms > 0 && emq__sat_add(j->finished_at_ms, age_ms) < now_ms;
+    return age_ms > 0 && emq__sat_add(j->finished_at_ms, age_ms) <= now_ms;
 }
 
 emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
