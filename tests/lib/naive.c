@@ -447,7 +447,7 @@ static void naive_close(struct emq__engine *e)
 
 static const struct emq__engine_ops naive_ops = {
     .name = "naive",
-#define NV_OP(act, mutating) .act = nv_##act,
+#define NV_OP(act, mutating) .act = nv_act_##act,
     EMQ__ACTS(NV_OP)
 #undef NV_OP
     .ticket = naive_ticket,

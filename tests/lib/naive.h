@@ -33,14 +33,14 @@
  *      most EMQ__BATCH_MAX a call.
  *  R7  delay_ms > 0 -> delayed, due = timestamp + delay_ms, even if that is past already.
  *  R8  Dedup as in protocol 5.2. Without keep_last, extend with TTL: the window is renewed for the
- *      owner that stands in the way. An owner whose record is gone: key without TTL -> stale, the
+ *      owner that stands in the way (not while it has a next: R9). An owner whose record is gone: key without TTL -> stale, the
  *      add goes on as new; key with TTL -> still a duplicate (a window outlives its job), state 0.
  *      DEDUPLICATED: `id` names the owner, `state` is its state; event `deduplicated`, except with
  *      replace when the owner is not delayed and nothing is kept.
  *  R9  keep_last while the owner is active: the whole entry is kept as "next" (the last one wins)
  *      with the id it would have got; the key loses its TTL. When the owner finishes for good the
  *      next is added with timestamp = finish time (its delay, priority and lifo honoured) and takes
- *      the key. An id that exists by then: the counter is used instead.
+ *      the key. The id counter grows by one; an id that exists by then is replaced by it.
  *  R10 End of life of a key: owner finished (or fire-and-forget): no TTL -> released; TTL -> stays
  *      until it ends. Owner removed by remove, bulk remove, obliterate, replace: key and next go,
  *      whatever the TTL. Retention leaves keys alone. dedup release drops the next as well.
@@ -74,8 +74,8 @@
  *  R20 Retention at the end of each finishing: keep.age of the finishing job drops records of that
  *      state finished that long ago or longer, keep.count keeps the newest n; count 0 keeps nothing.
  *      Sweep, deferred and cancelled jobs use keep_failed of their opts.
- *  R21 sweep takes the `limit` earliest ended locks (end <= now); the ids come back by fence; at the
- *      front of a line the lowest fence is first.
+ *  R21 sweep takes the `limit` earliest ended locks (end <= now); treated from the
+ *      highest fence to the lowest, so that the lowest ends first in line; the ids come back by fence.
  *  R22 `drained` is emitted by a settle act that finished at least one job and leaves waiting,
  *      prioritized and active empty.
  *  R23 History: {"at","what","who","detail"}; what = "refused" (LOST settle or write; who = token),

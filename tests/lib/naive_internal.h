@@ -138,10 +138,10 @@ void nv_place_new(struct naive *n, struct nv_queue *q, struct nv_job *job); /* l
 void nv_unlock(struct nv_job *job); /* forgets lock, mode and cancel */
 /* Ends the record: dedup key released when `release`, totals.removed + 1. Frees the job. */
 void nv_remove(struct naive *n, struct nv_queue *q, struct nv_job *job, bool release_key);
-/* Into completed or failed: dedup end of life, retention. May free the job: returns its state after. */
-int  nv_finish(struct naive *n, struct nv_queue *q, struct nv_job *job, int state,
-               const struct emq__keep *keep);
-/* failed for good with this reason, by the retention of its opts. Emits `failed`. */
+/* Into completed or failed: event, dedup end of life, retention. They may free the job and return its
+ * state afterwards (0 = gone). */
+int  nv_complete(struct naive *n, struct nv_queue *q, struct nv_job *job, struct emq__payload result,
+                 const struct emq__keep *keep);
 int  nv_fail(struct naive *n, struct nv_queue *q, struct nv_job *job, emq_str reason,
              const struct emq__keep *keep); /* keep NULL = of its opts */
 struct emq__keep nv_keep_failed(const struct nv_job *job);
@@ -171,7 +171,7 @@ void       nv_receipt_drop(struct naive *n, struct nv_receipt *r);
 
 /* Wraps do_<act>() with the mutex, a cleared result and now_ms; the second also with the receipt. */
 #define NV_ACT(act)                                                                              \
-    emq_status nv_##act(struct emq__engine *e, const struct emq__##act##_req *req,               \
+    emq_status nv_act_##act(struct emq__engine *e, const struct emq__##act##_req *req,               \
                         struct emq__##act##_res *res, struct emq__arena *mem, emq_error *err)    \
     {                                                                                            \
         struct naive *n = (struct naive *)e;                                                     \
@@ -183,7 +183,7 @@ void       nv_receipt_drop(struct naive *n, struct nv_receipt *r);
         return s;                                                                                \
     }
 #define NV_ACT_ONCE(act)                                                                         \
-    emq_status nv_##act(struct emq__engine *e, const struct emq__##act##_req *req,               \
+    emq_status nv_act_##act(struct emq__engine *e, const struct emq__##act##_req *req,               \
                         struct emq__##act##_res *res, struct emq__arena *mem, emq_error *err)    \
     {                                                                                            \
         struct naive *n = (struct naive *)e;                                                     \
@@ -210,7 +210,7 @@ void       nv_receipt_drop(struct naive *n, struct nv_receipt *r);
     }
 
 #define NV_DECL(act, mutating)                                                                   \
-    emq_status nv_##act(struct emq__engine *, const struct emq__##act##_req *,                   \
+    emq_status nv_act_##act(struct emq__engine *, const struct emq__##act##_req *,                   \
                         struct emq__##act##_res *, struct emq__arena *, emq_error *);
 EMQ__ACTS(NV_DECL)
 #undef NV_DECL
