@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lines of a batch file.
+ */
+#include "model/opts.h"
+
+#include "model_expect.h"
+
+EMQ_TEST(batch_line_fills_every_option)
+{
+    struct emq__arena mem = {0};
+    emq_add_opts      o;
+    emq_str           data;
+    emq_error         err = {0};
+    const char       *line =
+        " {\"data\": {\"n\" : 1.50, \"big\":12345678901234567890}, \"name\":\"ma\\u0069l\",\"id\":\"a-1\","
+        "\"group\":\"g\",\"delay\":\"5s\",\"timeout\":1500,\"timestamp\":1700000000000,\"priority\":7,"
+        "\"attempts\":4,\"keepLogs\":9,\"lifo\":true,\"backoff\":\"fixed:2s,jitter=0.5\","
+        "\"dedup\":{\"id\":\"d\",\"ttl\":\"1m\",\"mode\":\"extend\"},\"keepCompleted\":\"10,7d\","
+        "\"keepFailed\":\"none\"}\r\n";
+
+    CHECK_STATUS_ERR(emq__opts_from_batch(emq_cstr(line), &mem, &o, &data, &err), EMQ_OK, &err);
+    CHECK_STR(data, "{\"n\" : 1.50, \"big\":12345678901234567890}");
+    CHECK_INT(o.size, sizeof o);
+    CHECK_STR(o.name, "mail");
+    CHECK_STR(o.id, "a-1");
+    CHECK_STR(o.group, "g");
+    CHECK_INT(o.delay_ms, 5000);
+    CHECK_INT(o.timeout_ms, 1500);
+    CHECK_INT(o.timestamp_at_ms, 1700000000000);
+    CHECK_INT(o.priority, 7);
+    CHECK_INT(o.attempts, 4);
+    CHECK_INT(o.keep_logs, 9);
+    CHECK_INT(o.lifo, 1);
+    CHECK_INT(o.backoff_type, EMQ_BACKOFF_FIXED);
+    CHECK_INT(o.backoff_ms, 2000);
+    CHECK_STR(o.dedup_id, "d");
+    CHECK_INT(o.dedup_ttl_ms, 60000);
+    CHECK_INT(o.dedup_mode, EMQ_DEDUP_EXTEND);
+    CHECK_INT(o.keep_completed_count, 10);
+    CHECK_INT(o.keep_completed_ms, 7 * 86400000);
+    CHECK_INT(o.keep_failed_count, EMQ_KEEP_NONE);
+    emq__arena_free(&mem);
+}
+
+EMQ_TEST(batch_line_takes_short_forms_and_keeps_the_bytes_of_data)
+{
+    static const struct { const char *line, *data; } table[] = {
+        {"{}", ""},
+        {"{\"data\":null}", "null"},
+        {"{\"data\":\"text\\u0020x\"}", "\"text\\u0020x\""},
+        {"{\"data\":[1, 2]}", "[1, 2]"},
+        {"{\"data\":1e2,\"delay\":0,\"dedup\":\"d\",\"dedupTtl\":5,\"dedupMode\":\"replace\"}", "1e2"},
+        {"{\"data\":1,\"name\":null,\"delay\":null,\"keepFailed\":100}", "1"},
+    };
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(table); i++) {
+        struct emq__arena mem = {0};
+        emq_add_opts      o;
+        emq_str           data;
+        emq_error         err = {0};
+        CHECK_STATUS_ERR(emq__opts_from_batch(emq_cstr(table[i].line), &mem, &o, &data, &err), EMQ_OK, &err);
+        CHECK_STR(data, table[i].data);
+        emq__arena_free(&mem);
+    }
+}
+
+EMQ_TEST(batch_line_is_refused_with_key_value_and_rule)
+{
+    static const struct { const char *line, *value, *rule; } bad[] = {
+        {"", "byte 0", "JSON"},
+        {"{\"data\":1,}", "byte 10", "JSON"},
+        {"{\"data\":01}", "byte ", "JSON"},
+        {"[1]", "[1]", "a JSON object"},
+        {"{} {}", "byte 3", "JSON"},
+        {"{\"dat\":1}", "\"dat\"", "known: data, name"},
+        {"{\"de\\u006cays\":1}", "\"delays\"", "known: data, name"},
+        {"{\"\":1}", "\"\"", "known: data"},
+        {"{\"queue\":\"q\"}", "\"queue\"", "known: data"},
+        {"{\"data\":1,\"data\":2}", "\"data\"", "twice"},
+        {"{\"name\":5}", "\"name\": 5", "a string"},
+        {"{\"name\":\"\"}", "\"name\"", "1 byte or more"},
+        {"{\"delay\":\"5\"}", "\"delay\"", "unit"},
+        {"{\"delay\":true}", "\"delay\": true", "span"},
+        {"{\"delay\":1.5}", "\"delay\": 1.5", "whole milliseconds"},
+        {"{\"delay\":-1}", "delay -1 ms", "100 years"},
+        {"{\"delay\":\"36526d\"}", "36526d", "100 years"},
+        {"{\"timeout\":1e30}", "\"timeout\": 1e30", "whole milliseconds"},
+        {"{\"priority\":2097152}", "priority 2097152", "0..2097151"},
+        {"{\"priority\":99999999999}", "99999999999", "whole number"},
+        {"{\"priority\":\"1\"}", "\"priority\": \"1\"", "whole number"},
+        {"{\"attempts\":2.5}", "\"attempts\": 2.5", "whole number"},
+        {"{\"timestamp\":\"now\"}", "\"timestamp\": \"now\"", "whole number"},
+        {"{\"lifo\":1}", "\"lifo\": 1", "true or false"},
+        {"{\"backoff\":1000}", "\"backoff\": 1000", "a string"},
+        {"{\"backoff\":\"fast\"}", "\"fast\"", "TYPE:DELAY"},
+        {"{\"dedup\":{}}", "\"dedup\": {}", "no \"id\""},
+        {"{\"dedup\":{\"id\":\"x\",\"window\":5}}", "\"window\"", "known: id, ttl, mode"},
+        {"{\"dedup\":7}", "\"dedup\": 7", "dedup id"},
+        {"{\"dedup\":{\"id\":\"x\",\"mode\":\"last\"}}", "\"last\"", "keep-last"},
+        {"{\"dedupTtl\":5}", "dedup id", "without"},
+        {"{\"keepCompleted\":true}", "\"keepCompleted\": true", "retention"},
+        {"{\"keepCompleted\":\"7\\n\"}", "7?", "1000,7d"},
+        {"{\"keepFailed\":-1}", "\"-1\"", "1000,7d"},
+        {"{\"id\":\"12\"}", "\"12\"", "digits"},
+        {"{\"group\":\"a\\u0000b\"}", "group", "0x00"},
+    };
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++) {
+        struct emq__arena mem = {0};
+        emq_add_opts      o = {.size = 7};
+        emq_str           data = {0};
+        emq_error         err = {0};
+        emq_status        s = emq__opts_from_batch(emq_cstr(bad[i].line), &mem, &o, &data, &err);
+        expect_refused(s, &err, bad[i].line, bad[i].value, bad[i].rule);
+        CHECK_INT(o.size, 7);
+        emq__arena_free(&mem);
+    }
+}
