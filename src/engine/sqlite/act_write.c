@@ -31,7 +31,7 @@ static emq_status write_progress(struct sq_tx *tx, struct sq_queue *q, const str
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_write_progress, err);
     if (!st)
-        return EMQ_E_STORE;
+        return sq_no_stmt(err);
     sq_bind_i64(st, 1, row->jid);
     sq_bind_text(st, 2, req->value.bytes);
     emq_status s = sq_exec(tx->conn, st, "write progress", err);
@@ -52,7 +52,7 @@ static emq_status write_data(struct sq_tx *tx, struct sq_row *row, const struct 
     row->side = side ? row->side | SQ_SIDE_DATA : row->side & ~SQ_SIDE_DATA;
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_write_data, err);
     if (!st)
-        return EMQ_E_STORE;
+        return sq_no_stmt(err);
     sq_bind_i64(st, 1, row->jid);
     sq_bind_i64(st, 2, req->value.kind);
     if (!side) /* else it stays NULL */
@@ -63,7 +63,7 @@ static emq_status write_data(struct sq_tx *tx, struct sq_row *row, const struct 
         return s;
     st = sq_stmt(tx->conn, side ? SQ_SQL_write_data_side : SQ_SQL_write_data_unside, err);
     if (!st)
-        return EMQ_E_STORE;
+        return sq_no_stmt(err);
     sq_bind_i64(st, 1, row->jid);
     if (side)
         sq_bind_payload(st, 2, req->value);
@@ -75,7 +75,7 @@ static emq_status last_line(struct sq_tx *tx, int64_t jid, int64_t *n, emq_error
     bool          got = false;
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_write_log_last, err);
     if (!st)
-        return EMQ_E_STORE;
+        return sq_no_stmt(err);
     sq_bind_i64(st, 1, jid);
     emq_status s = sq_step(tx->conn, st, &got, "write log", err);
     *n = s == EMQ_OK && got ? sq_col_i64(st, 0) : 0;
@@ -95,7 +95,7 @@ static emq_status write_logs(struct sq_tx *tx, const struct sq_row *row, const e
     if (line && keep != 0) {
         st = sq_stmt(tx->conn, SQ_SQL_write_log_add, err);
         if (!st)
-            return EMQ_E_STORE;
+            return sq_no_stmt(err);
         sq_bind_i64(st, 1, row->jid);
         sq_bind_i64(st, 2, ++last);
         sq_bind_text(st, 3, *line);
@@ -105,7 +105,7 @@ static emq_status write_logs(struct sq_tx *tx, const struct sq_row *row, const e
     if (s == EMQ_OK && keep >= 0 && count > keep) {
         st = sq_stmt(tx->conn, SQ_SQL_write_log_trim, err);
         if (!st)
-            return EMQ_E_STORE;
+            return sq_no_stmt(err);
         sq_bind_i64(st, 1, row->jid);
         sq_bind_i64(st, 2, last - keep);
         s = sq_exec(tx->conn, st, "write log", err);
@@ -116,7 +116,7 @@ static emq_status write_logs(struct sq_tx *tx, const struct sq_row *row, const e
         return s;
     st = sq_stmt(tx->conn, SQ_SQL_write_logs, err);
     if (!st)
-        return EMQ_E_STORE;
+        return sq_no_stmt(err);
     sq_bind_i64(st, 1, row->jid);
     sq_bind_i64(st, 2, count);
     return sq_exec(tx->conn, st, "write log", err);
@@ -132,12 +132,12 @@ static emq_status write_apply(struct sq_tx *tx, struct sq_queue *q, const struct
         return s;
     if (row.state == SQ_STAGED)
         return EMQ_NOT_FOUND;
-    a->res->logs = row.logs;
     if (req->auth.token.len &&
         (row.state != EMQ_ACTIVE || !sq_row_token_is(&row, req->auth.token))) {
         s = sq_history(tx, &row, "refused", req->auth.token, emq_cstr(kind_name(req->kind)), err);
         return s == EMQ_OK ? EMQ_LOST : s;
     }
+    a->res->logs = row.logs;
     switch (req->kind) {
     case EMQ__WRITE_PROGRESS: s = write_progress(tx, q, &row, req, err); break;
     case EMQ__WRITE_DATA: s = write_data(tx, &row, req, err); break;
@@ -157,7 +157,7 @@ static emq_status write_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_
 {
     struct write_arg *a = arg;
     emq_str           body;
-    a->res->now_ms = tx->now_ms;
+    *a->res = (struct emq__write_res){.now_ms = tx->now_ms};
     emq_status s = sq_receipt_find(tx, a->req->call, SQ_RECEIPT_WRITE, a->mem, &body, err);
     if (s == EMQ_OK) {
         struct sq_reader r = {(const unsigned char *)body.ptr,
@@ -189,10 +189,9 @@ emq_status sq_act_write(struct emq__engine *e, const struct emq__write_req *req,
     *res = (struct emq__write_res){0};
     if (req->kind < EMQ__WRITE_PROGRESS || req->kind > EMQ__WRITE_CLEAR_LOGS)
         return emq__fail(err, EMQ_E_INVALID, 0, "write", "no such kind of write: %d", (int)req->kind);
-    emq_status st = sq_write_queue(s, req->prefix, req->queue, write_fn, &a, err);
-    if (st == EMQ_NOT_FOUND && !res->now_ms) {
-        emq_status now = sq_now(s, &res->now_ms, err);
-        return now == EMQ_OK ? st : now;
-    }
-    return st;
+    if (!req->auth.token.len && !req->auth.admin.len)
+        return emq__fail(err, EMQ_E_INVALID, 0, "write",
+                         "neither the owner's token nor an administrator's name was given");
+    res->now_ms = sq_now_ms(s);
+    return sq_write_queue(s, req->prefix, req->queue, write_fn, &a, err);
 }

@@ -7,22 +7,15 @@
 
 #include "engine/sqlite/row.h"
 
-/* The store's time, for results of acts that met no queue. */
-emq_status sq_now(struct sq *s, int64_t *now_ms, emq_error *err);
-
 /* Room for one more element behind n in an array that lives in mem; *cap is 0 at first. The old
  * array stays in the arena. NULL: no memory. */
 void *sq_grow(struct emq__arena *mem, void *array, size_t n, size_t *cap, size_t elem);
-
-/* A row of job_by_jid. EMQ_OK, EMQ_NOT_FOUND, failures. */
-emq_status sq_row_by_jid(struct sq_tx *tx, int64_t jid, struct emq__arena *mem, struct sq_row *row,
-                         emq_error *err);
 
 /* What the state and lock of a job say to a change: EMQ_OK, EMQ_WRONG_STATE, EMQ_LOCKED, or
  * EMQ_NOT_FOUND for a job that is only staged. */
 emq_status sq_change_allowed(const struct sq_tx *tx, const struct sq_row *row,
                              enum emq__change_kind kind);
-/* Does it, if allowed; quiet: without the event `removed` and, for REMOVE, without history. */
+/* Does it, if allowed; quiet: without the event `removed`. */
 emq_status sq_change_row(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
                          const struct emq__change *c, bool quiet, struct emq__settled *out,
                          struct emq__arena *mem, emq_error *err);
