@@ -173,6 +173,10 @@ struct emq__wait_req {
 };
 struct emq__wait_res { int64_t now_ms; };
 
+/* Workers wait for a queue's name: one of them is woken by what makes work ready. Who waits for events
+ * or results of a queue waits for its name with this behind it (also in ticket()): all are woken. */
+#define EMQ__BELL_EVENTS ":events"
+
 struct emq__wake_req { emq_str prefix, queue; };
 struct emq__wake_res { int64_t now_ms; };
 
