@@ -17,6 +17,7 @@
 #ifndef EMQ_ENGINE_SQLITE_SQLITE_H
 #define EMQ_ENGINE_SQLITE_SQLITE_H
 
+#include "base/clock.h"
 #include "engine/engine.h"
 
 #include <sqlite3.h>
@@ -29,7 +30,15 @@ struct sq; /* the engine handle; its first member is struct emq__engine */
 struct sq_conn {
     sqlite3      *db;
     sqlite3_stmt *stmt[SQ_SQL_COUNT]; /* prepared on first use */
+    /* Statements given out since the transaction (or savepoint) began: they are reset at its end. */
+    bool          in_use[SQ_SQL_COUNT];
+    uint16_t      used[SQ_SQL_COUNT];
+    size_t        n_used;
+    struct emq__mono busy_until; /* how long to wait for a writer that takes no turns */
+    unsigned      gen;           /* of the connection set it belongs to */
 };
+
+struct sq_rings;
 
 /* A transaction as an act sees it. */
 struct sq_tx {
@@ -39,6 +48,7 @@ struct sq_tx {
     int64_t         boot_ms; /* lock clock (CLOCK_BOOTTIME), taken at the same moment */
     int64_t         boot_ms_late; /* lock clock after the write lock was got: for new lock ends */
     bool            write;
+    struct sq_rings *rings; /* bells to ring after the commit; NULL = nobody will (add_on) */
 };
 
 /* The statement, reset and with bindings cleared. NULL with err on failure. */
@@ -72,16 +82,31 @@ emq_status sq_write(struct sq *s, sq_fn fn, void *arg, emq_error *err);
 emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err);
 /* Runs fn inside a read transaction: one snapshot. */
 emq_status sq_read(struct sq *s, sq_fn fn, void *arg, emq_error *err);
-/* Inside fn: ring this queue's bell after the commit. */
+/* Inside fn: ring this queue's bell after the commit: one waiter wakes. Acts that make work ready call
+ * it, and takes that leave work behind (the woken one wakes the next). */
 void sq_ring_later(struct sq_tx *tx, emq_str prefix, emq_str queue);
+/* The queue's other bell, for those who wait for its events and results (they wait for the queue name
+ * with EMQ__BELL_EVENTS behind it): all of them wake. Acts that finish or remove jobs call it. */
+void sq_ring_events_later(struct sq_tx *tx, emq_str prefix, emq_str queue);
 
 /* This boot, as the number of its row in `boot` (a lock of another boot has ended). */
 int64_t sq_boot(const struct sq *s);
+void    sq_set_boot(struct sq *s, int64_t boot); /* by sq_schema_setup() */
 const struct emq__log *sq_log(const struct sq *s);
+int64_t sq_now_ms(const struct sq *s);  /* wall clock with the tests' advance */
+int64_t sq_boot_ms(const struct sq *s); /* CLOCK_BOOTTIME with the tests' advance */
 
-/* schema.c: called once by open with the first connection, inside sq_write's turn. */
+/* The application's connection as one of ours, for emq_add_on(): begin checks that it is inside a
+ * transaction and has our file open (E_INVALID); end finalises what was prepared, nothing else. */
+emq_status sq_borrow_begin(struct sq *s, sqlite3 *db, struct sq_conn *c, struct sq_tx *tx,
+                           emq_error *err);
+void       sq_borrow_end(struct sq_conn *c);
+
+/* schema.c: called by open (and after the file was replaced) with a connection outside a transaction;
+ * begins and ends its own. Calls sq_set_boot(). */
 emq_status sq_schema_setup(struct sq *s, struct sq_conn *c, emq_error *err);
-/* Every write act: user_version must still be ours. E_VERSION otherwise. */
+/* user_version must still be ours. E_VERSION otherwise. sq_write() calls it once a transaction, so that
+ * acts need not; emq__sqlite_add_on() calls it itself. */
 emq_status sq_schema_check(struct sq_tx *tx, emq_error *err);
 
 /* For emq_add_on(): the add act on a connection of the application, inside its transaction. */

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One connection: its settings, its prepared statements, and what SQLite's result codes mean.
+ *
+ * The invariant: every connection has the same settings, whoever opens it and whenever, and no
+ * connection checkpoints or deletes the log when it is closed.
+ */
+#include "engine/sqlite/ground.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <time.h>
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+static emq_status status_of(int rc)
+{
+    switch (rc) {
+    case SQLITE_IOERR_NOMEM:
+        return EMQ_E_NOMEM;
+    case SQLITE_READONLY_DBMOVED:
+        return EMQ_E_STORE;
+    default:
+        break;
+    }
+    switch (rc & 0xff) {
+    case SQLITE_FULL:
+        return EMQ_E_FULL;
+    case SQLITE_NOMEM:
+        return EMQ_E_NOMEM;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+        return EMQ_E_BUSY;
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+    case SQLITE_READONLY:
+        return EMQ_E_REFUSED;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+        return EMQ_E_CORRUPT;
+    case SQLITE_TOOBIG:
+        return EMQ_E_INVALID;
+    default:
+        return EMQ_E_STORE;
+    }
+}
+
+static const char *advice(int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_FULL:
+        return ": no space left; nothing was changed; free some and try again";
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+        return ": another program holds the file; nothing was changed; try again";
+    case SQLITE_READONLY:
+        return ": the file and its folder must be writable, the log is kept beside the file";
+    case SQLITE_NOTADB:
+        return ": give the path of a queue file or of a new file";
+    case SQLITE_CORRUPT:
+        return ": run `emq fsck`, restore a backup";
+    default:
+        return "";
+    }
+}
+
+emq_status sq_error(struct sq_conn *c, int rc, const char *where, emq_error *err)
+{
+    int         e = c->db ? sqlite3_system_errno(c->db) : 0;
+    const char *msg = c->db && sqlite3_errcode(c->db) != SQLITE_OK ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc);
+
+    /* What could not be created for lack of permission comes as CANTOPEN. */
+    if ((rc & 0xff) == SQLITE_CANTOPEN && (e == EACCES || e == EPERM || e == EROFS))
+        return emq__fail(err, EMQ_E_REFUSED, rc, where, "%s%s", msg, advice(SQLITE_READONLY));
+    if ((rc & 0xff) == SQLITE_IOERR && (e == ENOSPC || e == EDQUOT) && rc != SQLITE_IOERR_FSYNC)
+        return emq__fail(err, EMQ_E_FULL, rc, where, "%s%s", msg, advice(SQLITE_FULL));
+    return emq__fail(err, status_of(rc), rc, where, "%s (SQLite %d%s%s)%s", msg, rc, e ? ", " : "",
+                     e ? strerrorname_np(e) : "", advice(rc));
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+/* Only for writers that take no turns (the sqlite3 shell, an application's own transaction). Called
+ * by SQLite with the connection's thread. */
+static int on_busy(void *arg, int count)
+{
+    const struct sq_conn *c = arg;
+    int64_t left_us = c->busy_until.us - emq__mono_now().us;
+    int64_t nap_us = count < 6 ? 100 << count : 5000;
+
+    if (left_us <= 0)
+        return 0;
+    if (nap_us > left_us)
+        nap_us = left_us;
+    struct timespec t = {.tv_nsec = (long)nap_us * 1000};
+    (void)nanosleep(&t, NULL);
+    return 1;
+}
+
+static int configure(sqlite3 *db, int sync)
+{
+    static const struct { int op, on; } flags[] = {
+        {SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1}, {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+        {SQLITE_DBCONFIG_ENABLE_FKEY, 0},      {SQLITE_DBCONFIG_DEFENSIVE, 1},
+        {SQLITE_DBCONFIG_DQS_DDL, 0},          {SQLITE_DBCONFIG_DQS_DML, 0},
+    };
+    static const char *const pragmas[] = {
+        [SQ_SYNC_OFF] = "PRAGMA synchronous=OFF",
+        [SQ_SYNC_NORMAL] = "PRAGMA synchronous=NORMAL",
+        [SQ_SYNC_FULL] = "PRAGMA synchronous=FULL",
+    };
+    int rc = SQLITE_OK;
+
+    for (size_t i = 0; rc == SQLITE_OK && i < EMQ_ARRAY_LEN(flags); i++)
+        rc = sqlite3_db_config(db, flags[i].op, flags[i].on, (int *)NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(db, pragmas[sync], NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(db,
+                          "PRAGMA wal_autocheckpoint=0;"
+                          "PRAGMA journal_size_limit=" SQ_STRING(SQ_WAL_KEEP_BYTES) ";"
+                          "PRAGMA temp_store=MEMORY;"
+                          "PRAGMA mmap_size=0;" /* a file cut short would be a SIGBUS */
+                          "PRAGMA cache_size=-8000",
+                          NULL, NULL, NULL);
+    return rc;
+}
+
+static emq_status open_one(struct sq *s, struct sq_conn *c, int sync, emq_error *err)
+{
+    emq_status st = sq_file_open_db(&s->file, &c->db, err);
+
+    if (st != EMQ_OK)
+        return st;
+    c->gen = atomic_load(&s->gen);
+    sq_conn_patience(s, c);
+    (void)sqlite3_busy_handler(c->db, on_busy, c);
+    int rc = configure(c->db, sync);
+    return rc == SQLITE_OK ? EMQ_OK : sq_error(c, rc, "open", err);
+}
+
+/* The first connection of a set sets the file up; the others only begin to use the log, which their
+ * first read does. Every new one renews the guard: SQLite may have closed the guarded descriptor. */
+static emq_status open_in_set(struct sq *s, struct sq_conn *c, int sync, emq_error *err)
+{
+    emq_status st;
+
+    pthread_mutex_lock(&s->setup_mu);
+    bool first = !s->setup_done || s->setup_gen != atomic_load(&s->gen);
+    st = first ? sq_file_create(&s->file, err) : EMQ_OK;
+    if (st == EMQ_OK)
+        st = open_one(s, c, sync, err);
+    if (st == EMQ_OK && first) {
+        st = sq_setup(s, c, err);
+        s->setup_done = st == EMQ_OK;
+        s->setup_gen = c->gen;
+    } else if (st == EMQ_OK) {
+        int rc = sq_conn_run(c, "PRAGMA user_version");
+        st = rc == SQLITE_OK ? EMQ_OK : sq_error(c, rc, "open", err);
+        if (st == EMQ_OK)
+            sq_file_guard(&s->file);
+    }
+    pthread_mutex_unlock(&s->setup_mu);
+    if (st != EMQ_OK)
+        sq_conn_close(c);
+    return st;
+}
+
+emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *err)
+{
+    enum { TRIES = 5 };
+
+    for (int i = 0; i < TRIES; i++) {
+        unsigned gen = atomic_load(&s->gen);
+        if (c->db && (sq_in_memory(s) || (c->gen == gen && sq_files_same(s))))
+            return EMQ_OK;
+        if (c->db && c->gen == gen) /* replaced by another program: a new set, once for all threads */
+            (void)atomic_compare_exchange_strong(&s->gen, &gen, gen + 1);
+        sq_conn_close(c);
+        emq_status st = open_in_set(s, c, sync, err);
+        if (st != EMQ_OK)
+            return st;
+    }
+    return emq__fail(err, EMQ_E_BUSY, 0, "open", "'%s' is replaced again and again by another program",
+                     s->file.path);
+}
+
+void sq_conn_patience(const struct sq *s, struct sq_conn *c)
+{
+    c->busy_until = emq__mono_add_ms(emq__mono_now(), s->io_timeout_ms);
+}
+
+void sq_conn_close(struct sq_conn *c)
+{
+    for (size_t i = 0; i < SQ_SQL_COUNT; i++)
+        (void)sqlite3_finalize(c->stmt[i]);
+    if (c->db)
+        (void)sqlite3_close_v2(c->db);
+    *c = (struct sq_conn){0};
+}
+
+void sq_conn_reset(struct sq_conn *c)
+{
+    for (size_t i = 0; i < c->n_used; i++) {
+        sqlite3_stmt *st = c->stmt[c->used[i]];
+        (void)sqlite3_reset(st);
+        (void)sqlite3_clear_bindings(st);
+        c->in_use[c->used[i]] = false;
+    }
+    c->n_used = 0;
+}
+
+int sq_conn_run(struct sq_conn *c, const char *sql)
+{
+    return sqlite3_exec(c->db, sql, NULL, NULL, NULL);
+}
+
+/* ---- statements ---------------------------------------------------------------------------- */
+
+sqlite3_stmt *sq_stmt(struct sq_conn *c, enum sq_sql id, emq_error *err)
+{
+    sqlite3_stmt *st = c->stmt[id];
+
+    if (!st) {
+        int rc = sqlite3_prepare_v3(c->db, sq_sql_text[id], -1, SQLITE_PREPARE_PERSISTENT,
+                                    &c->stmt[id], NULL);
+        if (rc != SQLITE_OK) {
+            (void)sq_error(c, rc, sq_sql_name[id], err);
+            return NULL;
+        }
+        st = c->stmt[id];
+    } else if (c->in_use[id]) {
+        (void)sqlite3_reset(st);
+        (void)sqlite3_clear_bindings(st);
+    }
+    if (!c->in_use[id]) {
+        c->in_use[id] = true;
+        c->used[c->n_used++] = (uint16_t)id;
+    }
+    return st;
+}
+
+emq_status sq_step(struct sq_conn *c, sqlite3_stmt *st, bool *row, const char *where, emq_error *err)
+{
+    int rc = sqlite3_step(st);
+
+    *row = rc == SQLITE_ROW;
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? EMQ_OK : sq_error(c, rc, where, err);
+}
+
+emq_status sq_exec(struct sq_conn *c, sqlite3_stmt *st, const char *where, emq_error *err)
+{
+    int rc = sqlite3_step(st);
+
+    if (rc == SQLITE_DONE)
+        return EMQ_OK;
+    if (rc == SQLITE_ROW)
+        return emq__fail(err, EMQ_E_STORE, 0, where, "a statement that returns nothing returned a row");
+    return sq_error(c, rc, where, err);
+}
+
+/* A failed bind of a borrowed value is a wrong index (a bug) or a value over SQLite's limit, which
+ * callers' own limits exclude. */
+static void bound(int rc)
+{
+    EMQ_ASSERT(rc == SQLITE_OK);
+    (void)rc;
+}
+
+void sq_bind_text(sqlite3_stmt *st, int i, emq_str s)
+{
+    bound(sqlite3_bind_text64(st, i, s.len ? s.ptr : "", s.len, SQLITE_STATIC, SQLITE_UTF8));
+}
+
+void sq_bind_text_or_null(sqlite3_stmt *st, int i, emq_str s)
+{
+    if (s.len == 0)
+        bound(sqlite3_bind_null(st, i));
+    else
+        sq_bind_text(st, i, s);
+}
+
+void sq_bind_i64(sqlite3_stmt *st, int i, int64_t v)
+{
+    bound(sqlite3_bind_int64(st, i, v));
+}
+
+void sq_bind_i64_or_null(sqlite3_stmt *st, int i, int64_t v)
+{
+    if (v == 0)
+        bound(sqlite3_bind_null(st, i));
+    else
+        bound(sqlite3_bind_int64(st, i, v));
+}
+
+void sq_bind_payload(sqlite3_stmt *st, int i, struct emq__payload p)
+{
+    switch (p.kind) {
+    case EMQ__KIND_JSON:
+    case EMQ__KIND_TEXT:
+        sq_bind_text(st, i, p.bytes);
+        return;
+    case EMQ__KIND_BYTES:
+        bound(sqlite3_bind_blob64(st, i, p.bytes.len ? p.bytes.ptr : "", p.bytes.len, SQLITE_STATIC));
+        return;
+    }
+    bound(sqlite3_bind_null(st, i));
+}
+
+emq_str sq_col_str(sqlite3_stmt *st, int i)
+{
+    int         type = sqlite3_column_type(st, i);
+    const void *p;
+
+    /* Text is read as a blob: the same bytes, and no copy for a NUL that nobody needs. */
+    if (type == SQLITE_TEXT || type == SQLITE_BLOB)
+        p = sqlite3_column_blob(st, i);
+    else
+        p = sqlite3_column_text(st, i);
+    size_t n = (size_t)sqlite3_column_bytes(st, i);
+    return emq_strn(p ? p : "", p ? n : 0);
+}
+
+emq_str sq_col_copy(sqlite3_stmt *st, int i, struct emq__arena *mem)
+{
+    return emq__arena_str(mem, sq_col_str(st, i));
+}
+
+int64_t sq_col_i64(sqlite3_stmt *st, int i)
+{
+    return sqlite3_column_int64(st, i);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The ground of the SQLite engine: the handle and what its own files share. Acts don't include this;
+ * they see sqlite.h only.
+ *
+ * Locks, in the order in which they may be taken:
+ *   group.lead (be the leader of the group)  >  renewal_mu  >  one.mu (the only connection of a store in
+ *   memory). group.mu, readers.mu, bell.mu, checkpoint.mu are innermost and guard only fields.
+ */
+#ifndef EMQ_ENGINE_SQLITE_GROUND_H
+#define EMQ_ENGINE_SQLITE_GROUND_H
+
+#include "engine/sqlite/bell.h"
+#include "engine/sqlite/file.h"
+#include "engine/sqlite/sqlite.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define SQ_STRING_(x) #x
+#define SQ_STRING(x) SQ_STRING_(x)
+
+/* After a restart of the log its file is cut to this. Also in a PRAGMA's text. */
+#define SQ_WAL_KEEP_BYTES 16777216
+
+enum { SQ_SYNC_OFF = 0, SQ_SYNC_NORMAL = 1, SQ_SYNC_FULL = 2 };
+enum { SQ_READERS = 4 };
+
+struct sq_op;
+
+/* Calls that share commits (tx.c). */
+struct sq_group {
+    pthread_mutex_t  mu;      /* guards head, tail, leading, lane */
+    struct sq_op    *head, **tail;
+    bool             leading; /* some thread is the leader: it alone uses conn and rings */
+    unsigned         lane;    /* of the open batch */
+    _Atomic uint32_t word[2]; /* members of a batch sleep on the word of its lane */
+    struct sq_conn   conn;
+    struct sq_rings  rings;
+};
+
+/* Connections for reading (read.c). */
+struct sq_readers {
+    pthread_mutex_t mu; /* guards busy */
+    pthread_cond_t  freed;
+    struct { struct sq_conn conn; bool busy; } slot[SQ_READERS];
+};
+
+struct sq {
+    struct emq__engine base; /* first */
+    struct emq__log    log;
+    int64_t            io_timeout_ms;
+    int                sync; /* SQ_SYNC_* of the group's connection */
+    pid_t              pid;  /* of the process that opened it */
+
+    atomic_llong advance_ms;
+    atomic_llong boot; /* row number of this boot */
+    atomic_uint  gen;  /* grows when the connection set must be opened anew */
+    atomic_bool  log_suspect; /* an fsync of the log failed */
+    atomic_llong n_commits;   /* statistics, for tests */
+
+    pthread_mutex_t setup_mu; /* guards file, setup_done, setup_gen */
+    struct sq_file  file;     /* its paths never change */
+    bool            setup_done;
+    unsigned        setup_gen;
+
+    pthread_mutex_t one_mu; /* in memory: guards one */
+    struct sq_conn  one;    /* in memory: the only connection */
+
+    struct sq_group   group;
+    pthread_mutex_t   renewal_mu; /* guards renewal */
+    struct sq_conn    renewal;
+    struct sq_readers readers;
+    struct sq_bell    bell;
+};
+
+static inline bool sq_in_memory(const struct sq *s) { return !s->file.path; }
+
+/* open.c */
+emq_status sq_check_fork(const struct sq *s, emq_error *err);
+/* Log mode, schema, guard, on a fresh connection. */
+emq_status sq_setup(struct sq *s, struct sq_conn *c, emq_error *err);
+/* Is the path still the file, and the log the log, that the connections have open? */
+bool       sq_files_same(struct sq *s);
+bool       sq_write_locked(struct sq *s);
+void       sq_one_lock(struct sq *s); /* nothing when not in memory */
+void       sq_one_unlock(struct sq *s);
+
+/* conn.c */
+/* Makes c usable: opens it if it is not, or anew when the set was given up or the file replaced. */
+emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *err);
+void       sq_conn_close(struct sq_conn *c);
+/* Waiting for foreign writers is bounded from now by the I/O timeout. */
+void       sq_conn_patience(const struct sq *s, struct sq_conn *c);
+/* Resets all statements in use: they would keep the transaction's snapshot. */
+void       sq_conn_reset(struct sq_conn *c);
+int        sq_conn_run(struct sq_conn *c, const char *sql);
+
+/* tx.c */
+emq_status sq_group_init(struct sq_group *g, emq_error *err);
+void       sq_group_close(struct sq_group *g);
+/* read.c */
+emq_status sq_readers_init(struct sq_readers *r, emq_error *err);
+void       sq_readers_close(struct sq_readers *r);
+
+/* bell.c: a descriptor of the side file, or -1 with errno. */
+int sq_side_open(const struct sq *s);
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening and closing: the ops table, what a URL may say, the order of setting up and tearing down.
+ *
+ * The invariant: a handle that open gave out has a file with our schema, in log mode, guarded; close
+ * leaves the file consistent and never deletes the log, which others may be using.
+ */
+#include "engine/sqlite/ground.h"
+
+#include "base/error.h"
+#include "base/str.h"
+
+#include <time.h>
+#include <unistd.h>
+
+enum { IO_TIMEOUT_DEFAULT_MS = 10000 };
+enum { SQLITE_NEEDED = 3037000 }; /* STRICT tables */
+
+static emq_status sq_advance(struct emq__engine *e, int64_t ms, emq_error *err);
+static void       sq_close(struct emq__engine *e);
+
+static const struct emq__engine_ops ops = {
+    .name = "sqlite",
+#define SQ_OPS_MEMBER(act, mutating) .act = sq_act_##act,
+    EMQ__ACTS(SQ_OPS_MEMBER)
+#undef SQ_OPS_MEMBER
+    .ticket = sq_ticket,
+    .interrupt = sq_interrupt,
+    .advance = sq_advance,
+    .close = sq_close,
+};
+
+/* ---- small things ---------------------------------------------------------------------------- */
+
+int64_t sq_now_ms(const struct sq *s)
+{
+    return emq__sat_add(emq__wall_ms(), atomic_load(&s->advance_ms));
+}
+
+int64_t sq_boot_ms(const struct sq *s)
+{
+    return emq__sat_add(emq__mono_now().us / 1000, atomic_load(&s->advance_ms));
+}
+
+int64_t sq_boot(const struct sq *s)
+{
+    return atomic_load(&s->boot);
+}
+
+void sq_set_boot(struct sq *s, int64_t boot)
+{
+    atomic_store(&s->boot, boot);
+}
+
+const struct emq__log *sq_log(const struct sq *s)
+{
+    return &s->log;
+}
+
+void sq_one_lock(struct sq *s)
+{
+    if (sq_in_memory(s))
+        pthread_mutex_lock(&s->one_mu);
+}
+
+void sq_one_unlock(struct sq *s)
+{
+    if (sq_in_memory(s))
+        pthread_mutex_unlock(&s->one_mu);
+}
+
+bool sq_files_same(struct sq *s)
+{
+    pthread_mutex_lock(&s->setup_mu);
+    bool same = sq_file_same(&s->file);
+    pthread_mutex_unlock(&s->setup_mu);
+    return same;
+}
+
+bool sq_write_locked(struct sq *s)
+{
+    pthread_mutex_lock(&s->setup_mu);
+    bool locked = sq_file_write_locked(&s->file);
+    pthread_mutex_unlock(&s->setup_mu);
+    return locked;
+}
+
+emq_status sq_check_fork(const struct sq *s, emq_error *err)
+{
+    if (s->pid == getpid())
+        return EMQ_OK;
+    return emq__fail(err, EMQ_E_FORKED, 0, "sqlite",
+                     "opened by process %ld, used in %ld: open the store after fork()", (long)s->pid,
+                     (long)getpid());
+}
+
+static emq_status sq_advance(struct emq__engine *e, int64_t ms, emq_error *err)
+{
+    struct sq *s = (struct sq *)e;
+
+    if (ms < 0)
+        return emq__fail(err, EMQ_E_INVALID, 0, "advance", "%lld ms: clocks only go forward", (long long)ms);
+    atomic_fetch_add(&s->advance_ms, ms);
+    return EMQ_OK;
+}
+
+/* ---- setting up ------------------------------------------------------------------------------ */
+
+static int read_mode(struct sq_conn *c, const char *sql, bool *wal)
+{
+    sqlite3_stmt *st = NULL;
+    int           rc = sqlite3_prepare_v2(c->db, sql, -1, &st, NULL);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    *wal = rc == SQLITE_ROW && emq__str_is(sq_col_str(st, 0), "wal");
+    if (rc == SQLITE_ROW || rc == SQLITE_DONE)
+        rc = SQLITE_OK;
+    (void)sqlite3_finalize(st);
+    return rc;
+}
+
+/* The first process changes the file to log mode, which needs the file for itself for a moment. */
+static emq_status set_log_mode(struct sq *s, struct sq_conn *c, emq_error *err)
+{
+    struct emq__mono end = emq__mono_add_ms(emq__mono_now(), s->io_timeout_ms);
+    bool             wal = false;
+    int              rc;
+
+    for (;;) {
+        rc = read_mode(c, "PRAGMA journal_mode=WAL", &wal);
+        if ((rc & 0xff) != SQLITE_BUSY || emq__mono_now().us >= end.us)
+            break;
+        struct timespec nap = {.tv_nsec = 2000000};
+        (void)nanosleep(&nap, NULL);
+    }
+    if (rc != SQLITE_OK)
+        return sq_error(c, rc, "open", err);
+    if (!wal)
+        return emq__fail(err, EMQ_E_REFUSED, 0, "open",
+                         "'%s' can't be put into SQLite's WAL mode: its file system has no shared memory "
+                         "or no locks; use a local disk", s->file.path);
+    return EMQ_OK;
+}
+
+emq_status sq_setup(struct sq *s, struct sq_conn *c, emq_error *err)
+{
+    emq_status st = sq_in_memory(s) ? EMQ_OK : set_log_mode(s, c, err);
+
+    if (st == EMQ_OK)
+        st = sq_schema_setup(s, c, err);
+    sq_conn_reset(c);
+    if (st == EMQ_OK)
+        st = sq_file_remember(&s->file, err);
+    if (st == EMQ_OK)
+        sq_file_guard(&s->file);
+    if (st == EMQ_OK && !sq_in_memory(s) && !s->file.guarded)
+        emq__log_write(&s->log, EMQ_LOG_WARN,
+                       "'%s' can't be guarded against lost locks (no /proc, or no OFD locks): don't open "
+                       "it by other means in this process", s->file.path);
+    return st;
+}
+
+static emq_status read_url(struct sq *s, const struct emq__url *url, emq_error *err)
+{
+    static const char *const names[] = {
+        [SQ_SYNC_OFF] = "off", [SQ_SYNC_NORMAL] = "normal", [SQ_SYNC_FULL] = "full"};
+
+    s->sync = SQ_SYNC_FULL;
+    for (size_t i = 0; i < url->n_params; i++) {
+        emq_str key = url->params[i].key, value = url->params[i].value;
+        bool    known = emq__str_is(key, "prefix"); /* the client's */
+        for (int v = 0; !known && emq__str_is(key, "sync") && v < (int)EMQ_ARRAY_LEN(names); v++) {
+            known = emq__str_is(value, names[v]);
+            if (known)
+                s->sync = v;
+        }
+        if (!known)
+            return emq__fail(err, EMQ_E_INVALID, 0, "open",
+                             "'?%.*s=%.*s' is not known: sqlite: takes ?sync=full, ?sync=normal, "
+                             "?sync=off and ?prefix=", EMQ_STR_ARG(key), EMQ_STR_ARG(value));
+    }
+    return EMQ_OK;
+}
+
+static emq_status check_library(emq_error *err)
+{
+    if (sqlite3_libversion_number() < SQLITE_NEEDED)
+        return emq__fail(err, EMQ_E_SYSTEM, sqlite3_libversion_number(), "open",
+                         "SQLite %s is too old: 3.37 or newer is needed", sqlite3_libversion());
+    if (sqlite3_threadsafe() == 0)
+        return emq__fail(err, EMQ_E_SYSTEM, 0, "open", "this SQLite was built without threads");
+    return EMQ_OK;
+}
+
+/* What must be torn down, in the order in which it was set up. */
+enum stage { NOTHING, FILE_FOUND, MUTEXES, GROUP, READERS, BELL };
+
+static void teardown(struct sq *s, enum stage have)
+{
+    if (have >= BELL)
+        sq_bell_close(&s->bell, false);
+    if (have >= READERS)
+        sq_readers_close(&s->readers);
+    if (have >= GROUP)
+        sq_group_close(&s->group);
+    if (have >= MUTEXES) {
+        sq_conn_close(&s->renewal);
+        sq_conn_close(&s->one);
+        sq_file_unguard(&s->file);
+        pthread_mutex_destroy(&s->renewal_mu);
+        pthread_mutex_destroy(&s->one_mu);
+        pthread_mutex_destroy(&s->setup_mu);
+    }
+    if (have >= FILE_FOUND)
+        sq_file_free(&s->file);
+    free(s);
+}
+
+static emq_status init_mutexes(struct sq *s, emq_error *err)
+{
+    pthread_mutex_t *all[] = {&s->setup_mu, &s->one_mu, &s->renewal_mu};
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(all); i++) {
+        int rc = pthread_mutex_init(all[i], NULL);
+        if (rc != 0) {
+            while (i > 0)
+                pthread_mutex_destroy(all[--i]);
+            return emq__fail(err, EMQ_E_SYSTEM, rc, "open", "mutex");
+        }
+    }
+    return EMQ_OK;
+}
+
+static emq_status set_up(struct sq *s, const struct emq__engine_config *cfg, enum stage *have,
+                         emq_error *err)
+{
+    emq_status st = check_library(err);
+
+    if (st == EMQ_OK)
+        st = read_url(s, &cfg->url, err);
+    if (st == EMQ_OK && (st = sq_file_init(&s->file, cfg->url.path, &s->log, err)) == EMQ_OK)
+        *have = FILE_FOUND;
+    if (st == EMQ_OK && (st = init_mutexes(s, err)) == EMQ_OK)
+        *have = MUTEXES;
+    if (st == EMQ_OK && (st = sq_group_init(&s->group, err)) == EMQ_OK)
+        *have = GROUP;
+    if (st == EMQ_OK && (st = sq_readers_init(&s->readers, err)) == EMQ_OK)
+        *have = READERS;
+    if (st == EMQ_OK)
+        st = sq_conn_ready(s, sq_in_memory(s) ? &s->one : &s->group.conn, s->sync, err);
+    if (st == EMQ_OK && (st = sq_bell_open(s, err)) == EMQ_OK)
+        *have = BELL;
+    return st;
+}
+
+emq_status emq__sqlite_open(struct emq__engine **out, const struct emq__engine_config *cfg,
+                            struct emq__arena *mem, emq_error *err)
+{
+    enum stage have = NOTHING;
+    struct sq *s = calloc(1, sizeof *s);
+
+    (void)mem;
+    if (!s)
+        return emq__fail(err, EMQ_E_NOMEM, 0, "open", "engine of %zu bytes", sizeof *s);
+    s->base.ops = &ops;
+    s->log = cfg->log;
+    s->pid = getpid();
+    s->io_timeout_ms = cfg->io_timeout_ms > 0 ? cfg->io_timeout_ms : IO_TIMEOUT_DEFAULT_MS;
+    emq_status st = set_up(s, cfg, &have, err);
+    if (st != EMQ_OK) {
+        teardown(s, have);
+        return st;
+    }
+    emq__log_write(&s->log, EMQ_LOG_DEBUG, "%s opened with SQLite %s, %s",
+                   s->file.path ? s->file.path : "memory", sqlite3_libversion(), sqlite3_sourceid());
+    *out = &s->base;
+    return EMQ_OK;
+}
+
+/* In a child process the connections are the parent's: closing them would end its locks or write its
+ * log. They are left as they are; only memory goes. */
+static void close_in_child(struct sq *s)
+{
+    sq_bell_close(&s->bell, true);
+    sq_file_free(&s->file);
+    free(s);
+}
+
+static void sq_close(struct emq__engine *e)
+{
+    struct sq *s = (struct sq *)e;
+
+    if (sq_check_fork(s, NULL) != EMQ_OK)
+        close_in_child(s);
+    else
+        teardown(s, BELL);
+}
+
+/* ---- an application's connection --------------------------------------------------------------- */
+
+emq_status sq_borrow_begin(struct sq *s, sqlite3 *db, struct sq_conn *c, struct sq_tx *tx,
+                           emq_error *err)
+{
+    static const char where[] = "add_on";
+    struct stat       st;
+    const char       *path;
+    emq_status        status = sq_check_fork(s, err);
+
+    if (status != EMQ_OK)
+        return status;
+    *c = (struct sq_conn){.db = db};
+    if (sqlite3_get_autocommit(db) != 0)
+        return emq__fail(err, EMQ_E_INVALID, 0, where,
+                         "no transaction is open on this connection: BEGIN IMMEDIATE first");
+    path = sqlite3_db_filename(db, "main");
+    pthread_mutex_lock(&s->setup_mu);
+    bool same = s->file.path && path && stat(path, &st) == 0 && st.st_dev == s->file.db_id.dev &&
+                st.st_ino == s->file.db_id.ino;
+    pthread_mutex_unlock(&s->setup_mu);
+    if (!same)
+        return emq__fail(err, EMQ_E_INVALID, 0, where, "this connection has '%s' open, the store is '%s'",
+                         path && *path ? path : "no file", s->file.path ? s->file.path : ":memory:");
+    *tx = (struct sq_tx){.s = s, .conn = c, .write = true, .now_ms = sq_now_ms(s), .boot_ms = sq_boot_ms(s)};
+    tx->boot_ms_late = tx->boot_ms;
+    return EMQ_OK;
+}
+
+void sq_borrow_end(struct sq_conn *c)
+{
+    for (size_t i = 0; i < SQ_SQL_COUNT; i++)
+        (void)sqlite3_finalize(c->stmt[i]);
+    *c = (struct sq_conn){0};
+}

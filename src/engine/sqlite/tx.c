@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Transactions. Calls from many threads share commits: whoever finds no leader leads, runs everything
+ * that has queued up, each in a savepoint of its own, commits once, and wakes the batch with one call.
+ *
+ * The invariant: a caller is told "nothing happened" only when its transaction is known to be rolled
+ * back, and success only when COMMIT succeeded on the files that the paths still name. All else is
+ * EMQ_E_IN_DOUBT.
+ */
+#include "engine/sqlite/ground.h"
+
+#include "base/error.h"
+
+#include <limits.h>
+#include <time.h>
+
+static const char where_write[] = "write";
+
+/* A batch ends when it has this many calls or has run for this long; the rest is the next batch. */
+enum { BATCH_MAX = 256, BATCH_US = 4000 };
+/* How often a transaction is run again because its locks or its file were lost before COMMIT. */
+enum { TRIES_MAX = 5 };
+
+struct sq_op {
+    sq_fn          fn;
+    void          *arg;
+    emq_error     *err;
+    int64_t        now_ms, boot_ms;
+    struct emq__mono until; /* no waiting for other writers after this */
+    emq_status     status;
+    struct sq_op  *next;
+    atomic_uint    lane; /* which word its thread sleeps on */
+    atomic_bool    done; /* set last: the op is the sleeping thread's again */
+};
+
+static void op_init(const struct sq *s, struct sq_op *op, sq_fn fn, void *arg, emq_error *err)
+{
+    *op = (struct sq_op){.fn = fn, .arg = arg, .err = err, .now_ms = sq_now_ms(s), .boot_ms = sq_boot_ms(s),
+                         .until = emq__mono_add_ms(emq__mono_now(), s->io_timeout_ms)};
+}
+
+/* ---- one transaction ------------------------------------------------------------------------ */
+
+/* Sets the same failure on all of them, or only on those that would otherwise report success. */
+static void fail_ops(struct sq_op *list, const emq_error *e, bool only_good)
+{
+    for (struct sq_op *op = list; op; op = op->next) {
+        if (only_good && emq__is_failure(op->status))
+            continue;
+        op->status = (emq_status)e->status;
+        if (op->err)
+            *op->err = *e;
+    }
+}
+
+static bool whole_gone(const struct sq_conn *c)
+{
+    return sqlite3_get_autocommit(c->db) != 0;
+}
+
+static void rollback(struct sq_conn *c)
+{
+    sq_conn_reset(c);
+    if (!whole_gone(c))
+        (void)sq_conn_run(c, "ROLLBACK");
+}
+
+/* After an fsync of the log failed, frames before ours may be missing on the disk though the kernel
+ * has them: nothing behind them is durable. So everything goes to the database file, and the log is
+ * begun anew, before the next commit is acknowledged. */
+static emq_status heal_log(struct sq *s, struct sq_conn *c, emq_error *err)
+{
+    int logged = -1, moved = -1;
+    int rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_RESTART, &logged, &moved);
+
+    if (rc != SQLITE_OK)
+        return sq_error(c, rc, where_write, err);
+    atomic_store(&s->log_suspect, false);
+    return EMQ_OK;
+}
+
+static emq_status begin(struct sq *s, struct sq_conn *c, int sync, struct sq_tx *tx,
+                        struct sq_rings *rings, emq_error *err)
+{
+    emq_status st = sq_conn_ready(s, c, sync, err);
+
+    if (st == EMQ_OK && sync == SQ_SYNC_FULL && atomic_load(&s->log_suspect))
+        st = heal_log(s, c, err);
+    if (st != EMQ_OK)
+        return st;
+    int rc = sq_conn_run(c, "BEGIN IMMEDIATE");
+    if (rc != SQLITE_OK)
+        return sq_error(c, rc, where_write, err);
+    *tx = (struct sq_tx){.s = s, .conn = c, .write = true, .rings = rings, .boot_ms_late = sq_boot_ms(s),
+                         .now_ms = sq_now_ms(s), .boot_ms = sq_boot_ms(s)};
+    st = sq_schema_check(tx, err);
+    sq_conn_reset(c);
+    if (st != EMQ_OK)
+        rollback(c);
+    return st;
+}
+
+/* COMMIT, and what its result means. EMQ_E_BUSY with *again: the locks were lost under us before
+ * COMMIT, nothing happened, and a fresh connection can try again. */
+static emq_status commit(struct sq *s, struct sq_conn *c, bool *again, emq_error *err)
+{
+    *again = false;
+    if (!sq_write_locked(s)) {
+        rollback(c);
+        atomic_fetch_add(&s->gen, 1);
+        *again = true;
+        return emq__fail(err, EMQ_E_BUSY, 0, where_write,
+                         "this process's locks on the file were lost: something in it opened and closed "
+                         "the file; nothing was changed");
+    }
+    int rc = sq_conn_run(c, "COMMIT");
+    if (rc == SQLITE_OK) {
+        if (sq_files_same(s))
+            return EMQ_OK;
+        atomic_fetch_add(&s->gen, 1);
+        return emq__fail(err, EMQ_E_IN_DOUBT, 0, where_write,
+                         "'%s' or its log was replaced or deleted by another program: what was just "
+                         "committed may be lost", s->file.path);
+    }
+
+    emq_status st = sq_error(c, rc, where_write, err);
+    rollback(c);
+    switch (rc & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_FULL: /* a frame could not be written, and the frame that commits is the last */
+    case SQLITE_READONLY:
+        return st;
+    default:
+        /* The frames may be in the log; whoever recovers it will find them. */
+        if (!sq_in_memory(s)) {
+            atomic_store(&s->log_suspect, true);
+            atomic_fetch_add(&s->gen, 1);
+        }
+        return emq__fail(err, EMQ_E_IN_DOUBT, rc, where_write,
+                         "COMMIT failed (SQLite %d): it may or may not be stored; ask again", rc);
+    }
+}
+
+static emq_status run_op(struct sq_tx *tx, struct sq_op *op, bool alone)
+{
+    struct sq_conn *c = tx->conn;
+
+    tx->now_ms = op->now_ms;
+    tx->boot_ms = op->boot_ms;
+    if (!alone) {
+        int rc = sq_conn_run(c, "SAVEPOINT op");
+        if (rc != SQLITE_OK)
+            return sq_error(c, rc, where_write, op->err);
+    }
+    emq_status st = op->fn(tx, op->arg, op->err);
+    sq_conn_reset(c);
+    if (whole_gone(c)) {
+        if (!emq__is_failure(st))
+            st = emq__fail(op->err, EMQ_E_STORE, 0, where_write, "the transaction was rolled back by SQLite");
+        return st;
+    }
+    if (alone)
+        return st;
+    int rc = emq__is_failure(st) ? sq_conn_run(c, "ROLLBACK TO op;RELEASE op") : sq_conn_run(c, "RELEASE op");
+    if (rc != SQLITE_OK && !emq__is_failure(st))
+        st = sq_error(c, rc, where_write, op->err);
+    return st;
+}
+
+/* How a batch ended. */
+enum ran {
+    RAN,         /* all statuses are set */
+    RAN_AGAIN,   /* nothing happened, the locks were lost: on a fresh connection */
+    RAN_APART    /* nothing happened, SQLite undid all for the sake of one: each for itself */
+};
+
+/* Runs `list` in one transaction. What does not fit its time is cut off into *rest. */
+static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op *list,
+                         struct sq_rings *rings, struct sq_op **rest)
+{
+    struct sq_tx tx;
+    emq_error    e = {0};
+    bool         good = false, again = false;
+    bool         alone = !list->next;
+
+    if (begin(s, c, sync, &tx, rings, &e) != EMQ_OK) {
+        fail_ops(list, &e, false);
+        return RAN;
+    }
+    int64_t stop_us = sq_monotonic_us() + BATCH_US;
+    for (struct sq_op *op = list; op; op = op->next) {
+        op->status = run_op(&tx, op, alone);
+        good = good || !emq__is_failure(op->status);
+        if (whole_gone(c))
+            return alone ? RAN : RAN_APART;
+        if (op->next && sq_monotonic_us() > stop_us) {
+            *rest = op->next;
+            op->next = NULL;
+        }
+    }
+    if (!good) {
+        rollback(c);
+        return RAN;
+    }
+    atomic_fetch_add(&s->n_commits, 1);
+    if (commit(s, c, &again, &e) != EMQ_OK)
+        fail_ops(list, &e, true);
+    return again ? RAN_AGAIN : RAN;
+}
+
+static enum ran run_tries(struct sq *s, struct sq_conn *c, int sync, struct sq_op *list,
+                          struct sq_rings *rings, struct sq_op **rest)
+{
+    enum ran r = RAN_AGAIN;
+
+    c->busy_until = list->until; /* the first has waited longest */
+    for (int i = 0; r == RAN_AGAIN && i < TRIES_MAX; i++)
+        r = run_once(s, c, sync, list, rings, rest);
+    return r;
+}
+
+/* Runs a batch to its end. Returns what was cut off from it. */
+static struct sq_op *run_list(struct sq *s, struct sq_conn *c, int sync, struct sq_op *list,
+                              struct sq_rings *rings)
+{
+    struct sq_op *rest = NULL;
+
+    *rings = (struct sq_rings){0};
+    if (run_tries(s, c, sync, list, rings, &rest) != RAN_APART)
+        return rest;
+    for (struct sq_op *op = list, *next; op; op = next) {
+        next = op->next;
+        op->next = NULL;
+        (void)run_tries(s, c, sync, op, rings, &rest);
+        op->next = next;
+    }
+    return rest;
+}
+
+/* ---- the group ------------------------------------------------------------------------------ */
+
+/* Takes what a batch may hold; the rest stays queued for the next one. */
+static struct sq_op *take_batch(struct sq_group *g, unsigned *lane)
+{
+    struct sq_op *list, *last;
+    int           n = 1;
+
+    pthread_mutex_lock(&g->mu);
+    list = last = g->head;
+    *lane = g->lane;
+    g->lane ^= 1;
+    for (; last && last->next && n < BATCH_MAX; n++)
+        last = last->next;
+    if (last) {
+        g->head = last->next;
+        last->next = NULL;
+    }
+    if (!g->head)
+        g->tail = &g->head;
+    for (struct sq_op *op = g->head; op; op = op->next)
+        atomic_store(&op->lane, g->lane);
+    pthread_mutex_unlock(&g->mu);
+    return list;
+}
+
+/* Puts ops back in front of the queue. */
+static void put_back(struct sq_group *g, struct sq_op *list)
+{
+    struct sq_op *last = list;
+
+    if (!list)
+        return;
+    pthread_mutex_lock(&g->mu);
+    for (struct sq_op *op = list; op; op = op->next) {
+        atomic_store(&op->lane, g->lane);
+        last = op;
+    }
+    last->next = g->head;
+    if (!g->head)
+        g->tail = &last->next;
+    g->head = list;
+    pthread_mutex_unlock(&g->mu);
+}
+
+/* Gives every member its result. After `done` a member may be gone. */
+static void publish(struct sq_group *g, struct sq_op *list, unsigned lane)
+{
+    for (struct sq_op *op = list, *next; op; op = next) {
+        next = op->next;
+        atomic_store_explicit(&op->done, true, memory_order_release);
+    }
+    atomic_fetch_add(&g->word[lane], 1);
+    sq_futex_wake(&g->word[lane], INT_MAX, false);
+}
+
+static void lead(struct sq *s)
+{
+    struct sq_group *g = &s->group;
+    unsigned         lane;
+
+    sq_one_lock(s);
+    struct sq_op *list = take_batch(g, &lane), *rest = NULL;
+    if (list)
+        rest = run_list(s, sq_in_memory(s) ? &s->one : &g->conn, s->sync, list, &g->rings);
+    sq_one_unlock(s);
+    if (list) {
+        sq_bell_ring(s, &g->rings);
+        put_back(g, rest);
+        publish(g, list, lane);
+    }
+
+    pthread_mutex_lock(&g->mu);
+    g->leading = false;
+    bool     more = g->head != NULL;
+    unsigned next = g->lane;
+    pthread_mutex_unlock(&g->mu);
+    if (more) { /* one of those that wait leads next */
+        atomic_fetch_add(&g->word[next], 1);
+        sq_futex_wake(&g->word[next], 1, false);
+    }
+}
+
+static bool try_lead(struct sq_group *g)
+{
+    pthread_mutex_lock(&g->mu);
+    bool mine = !g->leading;
+    g->leading = true;
+    pthread_mutex_unlock(&g->mu);
+    return mine;
+}
+
+emq_status sq_write(struct sq *s, sq_fn fn, void *arg, emq_error *err)
+{
+    struct sq_group *g = &s->group;
+    struct sq_op     op;
+    emq_status       st = sq_check_fork(s, err);
+
+    if (st != EMQ_OK)
+        return st;
+    op_init(s, &op, fn, arg, err);
+    pthread_mutex_lock(&g->mu);
+    *g->tail = &op;
+    g->tail = &op.next;
+    atomic_store(&op.lane, g->lane);
+    pthread_mutex_unlock(&g->mu);
+
+    for (;;) {
+        unsigned lane = atomic_load(&op.lane);
+        uint32_t word = atomic_load(&g->word[lane]);
+
+        if (atomic_load_explicit(&op.done, memory_order_acquire))
+            return op.status;
+        if (lane != atomic_load(&op.lane))
+            continue;
+        if (try_lead(g))
+            lead(s);
+        else
+            sq_futex_wait(&g->word[lane], word, -1, false);
+    }
+}
+
+emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err)
+{
+    struct sq_op    op;
+    struct sq_rings rings;
+    emq_status      st = sq_check_fork(s, err);
+
+    if (st != EMQ_OK)
+        return st;
+    if (sq_in_memory(s))
+        return sq_write(s, fn, arg, err);
+    op_init(s, &op, fn, arg, err);
+    pthread_mutex_lock(&s->renewal_mu);
+    (void)run_list(s, &s->renewal, s->sync == SQ_SYNC_OFF ? SQ_SYNC_OFF : SQ_SYNC_NORMAL, &op, &rings);
+    pthread_mutex_unlock(&s->renewal_mu);
+    sq_bell_ring(s, &rings);
+    return op.status;
+}
+
+emq_status sq_group_init(struct sq_group *g, emq_error *err)
+{
+    int rc = pthread_mutex_init(&g->mu, NULL);
+
+    if (rc != 0)
+        return emq__fail(err, EMQ_E_SYSTEM, rc, "open", "mutex");
+    g->tail = &g->head;
+    return EMQ_OK;
+}
+
+void sq_group_close(struct sq_group *g)
+{
+    sq_conn_close(&g->conn);
+    pthread_mutex_destroy(&g->mu);
+}
