@@ -548,7 +548,7 @@ static emq_status do_sweep(struct naive *n, const struct emq__sweep_req *req,
     reverse(res->failed, res->n_failed);
     return EMQ_OK;
 }
-NV_ACT(sweep)
+NV_ACT_ONCE(sweep)
 
 static emq_status do_promote(struct naive *n, const struct emq__promote_req *req,
                              struct emq__promote_res *res, struct emq__arena *mem, emq_error *err)
