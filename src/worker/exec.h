@@ -37,6 +37,7 @@ struct emq__exec_result {
     emq_str reason;         /* RETRY, FAIL, STALLED, UNSTARTABLE */
     emq_str stack;          /* appended as a stack trace; empty = none */
     int64_t retry_after_ms; /* GIVE_BACK, RETRY; -1 = by the job's backoff */
+    int32_t exit_status;    /* of the program; 128 + n for signal n; -1 = it did not run */
     struct emq__arena mem;  /* owns the strings; {0} before run, freed by the caller */
 };
 

@@ -28,6 +28,8 @@
 #include "worker/points.h"
 #include "worker/wake.h"
 
+#include "base/map.h"
+
 #include <echomq/worker.h>
 
 /* Renewals are due at a third of the lock and at least this often, so that a cancel is seen soon. */
@@ -38,7 +40,8 @@ enum {
     EMQ__BACKOFF_MIN_MS = 20, /* between attempts while the store fails */
     EMQ__BACKOFF_MAX_MS = 1000,
     EMQ__LAST_TRIES_MS = 1000, /* for outcomes, after the grace period, while the store fails */
-    EMQ__GIVE_BACK_MAX = 100   /* hand-outs of a job that this worker gives back */
+    EMQ__GIVE_BACK_MAX = 100,  /* hand-outs of a job that this worker gives back */
+    EMQ__QUEUES_MAX = 256
 };
 
 /* ---- a job in hand ----------------------------------------------------------------------- */
@@ -139,7 +142,7 @@ struct emq__round {
     struct emq__slot   *slots; /* its entries, in order */
     int32_t             n, want;
     bool                doubt;
-    int32_t             tries;
+    int32_t             tries, refused;
     int64_t             sent_us;   /* first time */
     int64_t             began_at_ms; /* store clock before it */
 };
@@ -149,14 +152,14 @@ struct emq__pump {
     uint64_t          seq;
     struct emq__round round;
     struct emq__slot *pending, **pending_tail; /* outcomes to settle, in order */
-    int32_t           n_pending, n_failing;    /* n_failing of them have failed before */
+    int32_t           n_failing;     /* of them that have failed alone */
     int64_t           retry_at_us;   /* the store fails: nothing before then */
     int32_t           failures;      /* in a row */
     int32_t           told;          /* status of the last ERROR event; 0 = all is well */
     int64_t           now_ms;        /* the store's clock at its last answer */
     int64_t           handed;        /* jobs taken and not released, for max_jobs */
     int64_t           empty_at_us;   /* exit_when_empty: look again then */
-    double            act_us, run_us; /* moving averages, for prefetch */
+    double            act_us;        /* moving average, for prefetch */
     struct emq__map   given_back;    /* identity -> count */
     bool              drained;       /* FINISHED was said */
 };
@@ -190,10 +193,11 @@ struct emq_worker {
     atomic_int      keeper_sick;   /* the last renewal failed */
     _Atomic int64_t beat_since_us; /* a renewal is under way since; 0 = none */
     atomic_int      alive;         /* threads */
-    atomic_int      unstartable;
+    atomic_int      unstartable, exit_status;
 
     struct {
-        _Atomic int64_t started, completed, failed, retried, given_back, lost, recovered, errors;
+        _Atomic int64_t started, completed, failed, retried, given_back, lost, recovered, errors,
+            takes;
     } count;
 
     pthread_mutex_t event_mu; /* one callback at a time */
@@ -211,7 +215,8 @@ emq_status emq__worker_options(emq_worker *w, const emq_worker_opts *opts, emq_e
 
 /* queues.c: the pump's thread */
 void emq__queues_init(emq_worker *w, int64_t now_us);
-/* Shares `free` places out: want[i] for each queue, by order or by weight. */
+/* How many to ask each queue for. Strict order: every queue that is worth a look wants all free places,
+ * and the caller goes through them in order, with what is left. Weighted: the places are shared out. */
 void emq__queues_want(emq_worker *w, int32_t free_places, int64_t now_us, int32_t *want);
 bool emq__queue_worth(emq_worker *w, const struct emq__wqueue *q, int64_t now_us);
 /* A take was answered: got of want jobs. ticket: read before it was sent. */
@@ -220,23 +225,39 @@ void emq__queue_took(emq_worker *w, struct emq__wqueue *q, int32_t want, uint64_
 /* When the next queue is to be looked at; INT64_MAX = never without a bell. */
 int64_t emq__queues_next_us(const emq_worker *w);
 
-/* pump.c, round.c, pump_idle.c: the pump's thread, but poke */
+/* pump.c: the pump's thread */
 void *emq__pump_main(void *thread);
-void  emq__pump_poke(emq_worker *w); /* any thread; async-signal-safe */
-bool  emq__pump_stopping(const emq_worker *w);
-/* Sends the round that is set up and applies its answer. true: it is over, one way or another. */
-bool  emq__round_run(emq_worker *w);
-void  emq__pump_pending_add(emq_worker *w, struct emq__slot *s);
-void  emq__pump_trouble(emq_worker *w, emq_status s, const emq_error *err); /* one ERROR a change */
-int64_t emq__backoff_jitter_ms(int32_t failures);
-bool  emq__pump_is_empty(emq_worker *w, int64_t now_us);
-void  emq__pump_wait(emq_worker *w, uint64_t ticket);
-int32_t emq__pump_places(emq_worker *w, int64_t now_us); /* free ones, prefetch included */
-void  emq__pump_plain(emq_worker *w, struct emq__wqueue *q, int64_t now_us);
+bool  emq__stopping(const emq_worker *w); /* any thread */
+void  emq__pending_add(emq_worker *w, struct emq__slot *s);
+/* May new jobs be taken? */
+bool  emq__pump_may_take(emq_worker *w, int64_t now_us);
+int32_t emq__pump_places(emq_worker *w); /* free ones, prefetch included; may be negative */
+
+/* round.c: the pump's thread */
+/* Sets up the next act on q: what it can settle, and `want` jobs. false: there is nothing to do. */
+bool emq__round_fill(emq_worker *w, struct emq__wqueue *q, int32_t want, int64_t now_us);
+/* Sends it and applies the answer; returns how many jobs came. Afterwards round.q is NULL unless the
+ * act is in doubt: then it must be sent again, unchanged, before any other. */
+int32_t emq__round_run(emq_worker *w);
+/* The end of the worker while in doubt: its entries are given up. */
+void emq__round_abandon(emq_worker *w);
+/* The fate of an outcome is known. */
+void emq__outcome_over(emq_worker *w, struct emq__slot *s, emq_event_kind kind, emq_str text);
+void emq__pump_trouble(emq_worker *w, emq_str queue, const char *doing, const emq_error *err);
+int64_t emq__backoff_jitter_ms(int32_t failures); /* any thread */
+
+/* pump_idle.c */
+void emq__pump_poke(emq_worker *w); /* any thread; async-signal-safe */
+void emq__pump_wait(emq_worker *w, uint64_t ticket); /* the pump's thread, as all below */
+bool emq__pump_is_empty(emq_worker *w, int64_t now_us); /* exit_when_empty: reads the store */
+void emq__pump_plain(emq_worker *w, struct emq__wqueue *q, int64_t now_us); /* may it be prefetched? */
 
 /* verdict.c: what `s` should be settled as. Strings live in mem or in the slot. */
 void emq__verdict_entry(emq_worker *w, struct emq__slot *s, struct emq__arena *mem,
                         struct emq__settle_entry *out);
+
+/* worker.c: the last thing a thread does. */
+void emq__thread_end(emq_worker *w);
 
 /* slots.c */
 void *emq__slot_main(void *thread);

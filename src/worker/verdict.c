@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the end of a run means for the job. One function from (delivery mode, why it was stopped, what
+ * the handler said) to one settle entry; no store, no lists.
+ *
+ * The invariants: what is our own doing (shutdown, a lost lock, a failed start) is never charged to the
+ * job; an at-most-once job never goes back; a handler that says DONE or FAIL is believed, because only
+ * it knows whether its effect has happened.
+ */
+#include "worker/runtime.h"
+
+#include "model/duration.h"
+#include "model/policy.h"
+
+#define AT_MOST_ONCE "at-most-once: not run again: "
+
+enum { GIVE_BACK_MIN_MS = 1000 }; /* when neither handler nor backoff gives a delay: no hot loop */
+
+struct decision {
+    enum emq__ending ending;
+    emq_str          reason;
+};
+
+static emq_str outcome_reason(const struct emq__slot *s, const char *otherwise)
+{
+    if (s->out.reason && s->out.reason_len > 0)
+        return emq_strn(s->out.reason, s->out.reason_len);
+    return emq_cstr(otherwise);
+}
+
+static emq_str timeout_reason(const struct emq__slot *s, struct emq__arena *mem)
+{
+    char span[40];
+
+    return emq__arena_printf(mem, "timed out after %s", emq__duration_format(s->timeout_ms, span));
+}
+
+/* The handler did not finish by itself, or asked for another try, after it was told to stop. */
+static struct decision stopped_decide(struct emq__slot *s, int cancel, struct emq__arena *mem)
+{
+    if (cancel == EMQ_CANCEL_TIMEOUT)
+        return (struct decision){EMQ__END_RETRY, timeout_reason(s, mem)};
+    if (cancel == EMQ_CANCEL_LOCK_LOST)
+        return (struct decision){EMQ__END_RELEASE, EMQ_STR_LIT("the lock ended")};
+    return (struct decision){EMQ__END_RELEASE, EMQ_STR_LIT("the worker stopped")};
+}
+
+static struct decision decide(struct emq__slot *s, struct emq__arena *mem)
+{
+    int              cancel = atomic_load(&s->cancel);
+    enum emq__ending ending = s->out.ending;
+
+    if (ending == EMQ__END_DONE)
+        return (struct decision){ending, {0}};
+    if (cancel == EMQ_CANCEL_USER)
+        return (struct decision){EMQ__END_FAIL, EMQ_STR_LIT(EMQ__TEXT_CANCELLED)};
+    switch (ending) {
+    case EMQ__END_DONE:
+        break;
+    case EMQ__END_FAIL:
+        return (struct decision){ending, outcome_reason(s, "the handler failed it for good")};
+    case EMQ__END_STALLED:
+        return (struct decision){ending, outcome_reason(s, "the handler's process died")};
+    case EMQ__END_RELEASE:
+        return (struct decision){ending, outcome_reason(s, "the worker gave it back")};
+    case EMQ__END_STOPPED:
+        return stopped_decide(s, cancel, mem);
+    case EMQ__END_RETRY:
+        if (cancel != EMQ_GO_ON)
+            return stopped_decide(s, cancel, mem);
+        return (struct decision){ending, outcome_reason(s, "the handler failed without a reason")};
+    case EMQ__END_GIVE_BACK:
+        if (cancel != EMQ_GO_ON)
+            return stopped_decide(s, cancel, mem);
+        return (struct decision){ending, outcome_reason(s, "the handler gave it back")};
+    }
+    return (struct decision){EMQ__END_RELEASE, EMQ_STR_LIT("the worker gave it back")};
+}
+
+/* How often this worker has given the job back; the store keeps no such count. */
+static bool gave_back_too_often(const emq_worker *w, const struct emq__slot *s)
+{
+    if (w->pump.given_back.len == 0)
+        return false;
+    uintptr_t n = (uintptr_t)emq__map_get(&w->pump.given_back, emq_job_idempotency_key(s->job));
+    return n + 1 >= EMQ__GIVE_BACK_MAX;
+}
+
+static int64_t give_back_delay(const struct emq__slot *s, struct emq__arena *mem, double r)
+{
+    struct emq__opts o;
+
+    if (s->out.retry_after_ms >= 0)
+        return s->out.retry_after_ms;
+    (void)emq__opts_read(s->job->rec.opts, mem, &o);
+    int64_t delay = emq__backoff_ms(&o.backoff, s->job->rec.attempts_made + 1, r);
+    return delay > 0 ? delay : GIVE_BACK_MIN_MS;
+}
+
+static struct decision mode_decide(emq_worker *w, struct emq__slot *s, struct decision d,
+                                   struct emq__arena *mem)
+{
+    if (d.ending == EMQ__END_GIVE_BACK && gave_back_too_often(w, s)) {
+        d.ending = EMQ__END_FAIL;
+        d.reason = emq__arena_printf(mem, "given back %d times: %.*s", EMQ__GIVE_BACK_MAX,
+                                     EMQ_STR_ARG(d.reason));
+    }
+    if (w->cfg.mode == EMQ_AT_MOST_ONCE && d.ending != EMQ__END_DONE && d.ending != EMQ__END_FAIL) {
+        d.ending = EMQ__END_FAIL;
+        d.reason = emq__arena_printf(mem, AT_MOST_ONCE "%.*s", EMQ_STR_ARG(d.reason));
+    }
+    return d;
+}
+
+void emq__verdict_entry(emq_worker *w, struct emq__slot *s, struct emq__arena *mem,
+                        struct emq__settle_entry *out)
+{
+    const struct emq__job *j = &s->job->rec;
+    struct decision        d = mode_decide(w, s, decide(s, mem), mem);
+    double                 r = emq__random_unit();
+    emq_str                stack = emq_strn(s->out.stack, s->out.stack_len);
+    emq_str                none = {0};
+
+    switch (d.ending) {
+    case EMQ__END_DONE:
+        emq__settle_entry_make(j, j->token, EMQ_SETTLE_COMPLETED,
+                               s->out.has_result ? emq_strn(s->out.result, s->out.result_len)
+                                                 : EMQ_STR_LIT("null"),
+                               none, 0, r, mem, out);
+        break;
+    case EMQ__END_RETRY:
+        emq__settle_entry_make(j, j->token, EMQ_SETTLE_RETRY, d.reason, stack, -1, r, mem, out);
+        if (out->kind == EMQ__SETTLE_RETRY && s->out.retry_after_ms >= 0)
+            out->delay_ms = s->out.retry_after_ms;
+        break;
+    case EMQ__END_FAIL:
+        emq__settle_entry_make(j, j->token, EMQ_SETTLE_FAILED, d.reason, stack, 0, r, mem, out);
+        break;
+    case EMQ__END_STALLED:
+        /* Made as a failure for its retention; the store decides whether it is one. */
+        emq__settle_entry_make(j, j->token, EMQ_SETTLE_FAILED, d.reason, stack, 0, r, mem, out);
+        out->kind = EMQ__SETTLE_STALLED;
+        out->max_stalled = w->cfg.max_stalled;
+        break;
+    case EMQ__END_GIVE_BACK:
+        emq__settle_entry_make(j, j->token, EMQ_SETTLE_RELEASE, none, none,
+                               give_back_delay(s, mem, r), r, mem, out);
+        break;
+    case EMQ__END_RELEASE:
+    case EMQ__END_STOPPED:
+        emq__settle_entry_make(j, j->token, EMQ_SETTLE_RELEASE, none, none, 0, r, mem, out);
+        break;
+    }
+}
