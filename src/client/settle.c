@@ -29,9 +29,6 @@ static void retry_entry(const struct emq__job *j, const struct emq__opts *o, int
 
     if (delay_ms < 0)
         next = emq__retry_decide(j, o, r);
-    /* A job that is held at-most-once has no second attempt. */
-    if (delay_ms < 0 && j->mode == EMQ_AT_MOST_ONCE)
-        next.again = false;
     out->kind = next.again ? EMQ__SETTLE_RETRY : EMQ__SETTLE_FAILED;
     out->delay_ms = next.again ? next.delay_ms : 0;
     out->lifo = o->lifo;

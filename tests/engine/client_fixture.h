@@ -47,7 +47,8 @@ static inline struct emq__engine *fixture_store(void)
 #else
     struct emq__arena         mem = {0};
     struct emq__engine_config cfg = {.io_timeout_ms = 10000};
-    emq_str                   url = emq__arena_printf(&mem, "sqlite:%s/q.db?sync=off", test_temp_dir());
+    static int                n; /* a test may open several */
+    emq_str url = emq__arena_printf(&mem, "sqlite:%s/q%d.db?sync=off", test_temp_dir(), ++n);
 
     CHECK_STATUS_ERR(emq__url_parse(url, &mem, &cfg.url, &err), EMQ_OK, &err);
     CHECK_STATUS_ERR(emq__sqlite_open(&e, &cfg, &mem, &err), EMQ_OK, &err);

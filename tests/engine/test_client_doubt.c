@@ -31,8 +31,6 @@ EMQ_TEST(a_lost_request_or_reply_of_an_add_adds_one_job)
         CHECK_INT(st.count[EMQ_WAITING], 1);
         CHECK_INT(st.total_added, 1);
         emq_close(f.c);
-        if (i == 0)
-            (void)unlink_store();
     }
 }
 
@@ -53,8 +51,6 @@ EMQ_TEST(a_lost_request_or_reply_of_a_take_hands_out_one_job_once)
         CHECK_STATUS(settle(&f, job, EMQ_SETTLE_COMPLETED, "1", 0), EMQ_OK);
         emq_job_free(job);
         emq_close(f.c);
-        if (i == 0)
-            (void)unlink_store();
     }
 }
 
@@ -79,7 +75,6 @@ EMQ_TEST(a_lost_request_or_reply_of_a_settlement_settles_once)
         CHECK_INT(count_of_state(&f, EMQ_ACTIVE), 0);
         emq_job_free(job);
         emq_close(f.c);
-        (void)unlink_store();
     }
 }
 
