@@ -117,7 +117,6 @@ static emq_status change_remove(struct sq_tx *tx, struct sq_queue *q, const stru
                                 bool quiet, emq_error *err)
 {
     emq_status s = sq_row_delete(tx, q, row, true, err);
-    sq_ring_events_later(tx, q->prefix, q->name); /* somebody may wait for its result */
     if (s != EMQ_OK || quiet)
         return s;
     sq_event_begin(q, "removed");
@@ -135,7 +134,7 @@ static emq_status change_cancel(struct sq_tx *tx, struct sq_queue *q, struct sq_
         if (!st)
             return sq_no_stmt(err);
         row->cancel = 1;
-        q->dirty = q->wake = true; /* the owner should hear of it before its next renewal */
+        q->dirty = q->wake = q->wake_events = true; /* the owner should hear before its renewal */
         sq_bind_i64(st, 1, row->jid);
         return sq_exec(tx->conn, st, "cancel", err);
     }

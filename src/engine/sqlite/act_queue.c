@@ -44,7 +44,7 @@ static emq_status meta_write(struct sq_tx *tx, struct sq_queue *q, const struct 
     if (f->value.len)
         sq_bind_text(st, 3, f->value);
     emq_status s = sq_exec(tx->conn, st, "meta", err);
-    q->dirty = q->wake = true; /* more may run now, or less */
+    q->dirty = q->wake = q->wake_events = true; /* more may run now, or less */
     if (s == EMQ_OK && emq__str_is(f->field, "paused")) {
         sq_event_begin(q, f->value.len ? "paused" : "resumed");
         sq_event_end(q);

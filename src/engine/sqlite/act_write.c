@@ -41,6 +41,7 @@ static emq_status write_progress(struct sq_tx *tx, struct sq_queue *q, const str
     sq_event_str(q, "jobId", row->id);
     sq_event_json(q, "data", req->value.bytes);
     sq_event_end(q);
+    q->wake_events = true;
     return EMQ_OK;
 }
 
