@@ -88,10 +88,11 @@ emq_status sq_error(struct sq_conn *c, int rc, const char *where, emq_error *err
  * by SQLite with the connection's thread. */
 static int on_busy(void *arg, int count)
 {
-    const struct sq_conn *c = arg;
+    struct sq_conn *c = arg;
     int64_t left_us = c->busy_until.us - emq__mono_now().us;
     int64_t nap_us = count < 6 ? 100 << count : 5000;
 
+    c->was_busy = true;
     if (left_us <= 0)
         return 0;
     if (nap_us > left_us)
@@ -140,6 +141,7 @@ static emq_status open_one(struct sq *s, struct sq_conn *c, int sync, emq_error 
     sq_conn_patience(s, c);
     (void)sqlite3_busy_handler(c->db, on_busy, c);
     int rc = configure(c->db, sync);
+    (void)sqlite3_wal_hook(c->db, sq_checkpoint_hook, s);
     return rc == SQLITE_OK ? EMQ_OK : sq_error(c, rc, "open", err);
 }
 

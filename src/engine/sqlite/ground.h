@@ -11,8 +11,10 @@
 #define EMQ_ENGINE_SQLITE_GROUND_H
 
 #include "engine/sqlite/bell.h"
+#include "engine/sqlite/checkpoint.h"
 #include "engine/sqlite/file.h"
 #include "engine/sqlite/sqlite.h"
+#include "engine/sqlite/turn.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,6 +39,7 @@ struct sq_group {
     unsigned         lane;    /* of the open batch */
     _Atomic uint32_t word[2]; /* members of a batch sleep on the word of its lane */
     struct sq_conn   conn;
+    struct sq_turn  *turn;
     struct sq_rings  rings;
 };
 
@@ -71,8 +74,10 @@ struct sq {
     struct sq_group   group;
     pthread_mutex_t   renewal_mu; /* guards renewal */
     struct sq_conn    renewal;
+    struct sq_turn   *renewal_turn;
     struct sq_readers readers;
     struct sq_bell    bell;
+    struct sq_checkpoint checkpoint;
 };
 
 static inline bool sq_in_memory(const struct sq *s) { return !s->file.path; }

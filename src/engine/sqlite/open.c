@@ -194,10 +194,47 @@ static emq_status check_library(emq_error *err)
 }
 
 /* What must be torn down, in the order in which it was set up. */
-enum stage { NOTHING, FILE_FOUND, MUTEXES, GROUP, READERS, BELL };
+enum stage { NOTHING, FILE_FOUND, MUTEXES, GROUP, READERS, BELL, ALL };
+
+static struct sq_turn *new_turn(const struct sq *s, bool first)
+{
+    int fd = s->bell.map ? sq_side_open(s) : -1;
+
+    return fd < 0 ? NULL : sq_turn_new(fd, first);
+}
+
+static void new_turns(struct sq *s)
+{
+    s->group.turn = new_turn(s, false);
+    s->renewal_turn = new_turn(s, true);
+    s->checkpoint.turn = new_turn(s, false);
+    sq_turn_user(s->group.turn);
+}
+
+static void free_turns(struct sq *s, bool forked)
+{
+    sq_turn_free(s->group.turn, forked);
+    sq_turn_free(s->renewal_turn, forked);
+    sq_turn_free(s->checkpoint.turn, forked);
+}
+
+/* The last one out leaves everything in the database file, so that a copy of it alone is whole. */
+static void last_checkpoint(struct sq *s)
+{
+    if (sq_in_memory(s) || !sq_turn_last_user(s->group.turn))
+        return;
+    if (s->group.conn.db && s->group.conn.gen == atomic_load(&s->gen) && sq_files_same(s))
+        sq_checkpoint_last(&s->group.conn);
+}
 
 static void teardown(struct sq *s, enum stage have)
 {
+    if (have >= ALL) {
+        if (!sq_in_memory(s))
+            sq_checkpoint_stop(s);
+        last_checkpoint(s);
+    }
+    free_turns(s, false);
     if (have >= BELL)
         sq_bell_close(&s->bell, false);
     if (have >= READERS)
@@ -251,6 +288,12 @@ static emq_status set_up(struct sq *s, const struct emq__engine_config *cfg, enu
         st = sq_conn_ready(s, sq_in_memory(s) ? &s->one : &s->group.conn, s->sync, err);
     if (st == EMQ_OK && (st = sq_bell_open(s, err)) == EMQ_OK)
         *have = BELL;
+    if (st == EMQ_OK) {
+        new_turns(s);
+        st = sq_in_memory(s) ? EMQ_OK : sq_checkpoint_start(s, err);
+    }
+    if (st == EMQ_OK)
+        *have = ALL;
     return st;
 }
 
@@ -282,6 +325,7 @@ emq_status emq__sqlite_open(struct emq__engine **out, const struct emq__engine_c
  * log. They are left as they are; only memory goes. */
 static void close_in_child(struct sq *s)
 {
+    free_turns(s, true);
     sq_bell_close(&s->bell, true);
     sq_file_free(&s->file);
     free(s);
@@ -294,7 +338,7 @@ static void sq_close(struct emq__engine *e)
     if (sq_check_fork(s, NULL) != EMQ_OK)
         close_in_child(s);
     else
-        teardown(s, BELL);
+        teardown(s, ALL);
 }
 
 /* ---- an application's connection --------------------------------------------------------------- */

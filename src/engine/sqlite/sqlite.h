@@ -35,6 +35,7 @@ struct sq_conn {
     uint16_t      used[SQ_SQL_COUNT];
     size_t        n_used;
     struct emq__mono busy_until; /* how long to wait for a writer that takes no turns */
+    bool             was_busy;   /* there was one */
     unsigned      gen;           /* of the connection set it belongs to */
 };
 

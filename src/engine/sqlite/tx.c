@@ -88,6 +88,7 @@ static emq_status begin(struct sq *s, struct sq_conn *c, int sync, struct sq_tx 
         st = heal_log(s, c, err);
     if (st != EMQ_OK)
         return st;
+    c->was_busy = false;
     int rc = sq_conn_run(c, "BEGIN IMMEDIATE");
     if (rc != SQLITE_OK)
         return sq_error(c, rc, where_write, err);
@@ -174,6 +175,21 @@ enum ran {
     RAN_APART    /* nothing happened, SQLite undid all for the sake of one: each for itself */
 };
 
+/* Those that came later still have time to wait. */
+static struct sq_op *cut_patient(struct sq_op *list)
+{
+    int64_t now_us = emq__mono_now().us;
+
+    for (struct sq_op *op = list; op->next; op = op->next) {
+        struct sq_op *next = op->next;
+        if (next->until.us > now_us) {
+            op->next = NULL;
+            return next;
+        }
+    }
+    return NULL;
+}
+
 /* Runs `list` in one transaction. What does not fit its time is cut off into *rest. */
 static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op *list,
                          struct sq_rings *rings, struct sq_op **rest)
@@ -184,6 +200,7 @@ static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op
     bool         alone = !list->next;
 
     if (begin(s, c, sync, &tx, rings, &e) != EMQ_OK) {
+        *rest = e.status == EMQ_E_BUSY ? cut_patient(list) : NULL;
         fail_ops(list, &e, false);
         return RAN;
     }
@@ -235,6 +252,23 @@ static struct sq_op *run_list(struct sq *s, struct sq_conn *c, int sync, struct 
         op->next = next;
     }
     return rest;
+}
+
+/* Waiting for the turn leaves a fifth of the time for waiting at SQLite's own lock: a turn can be held
+ * by a process that is stopped, or by a forked child of one that died. */
+static int64_t turn_until_us(struct emq__mono until)
+{
+    int64_t left_us = until.us - emq__mono_now().us;
+
+    return sq_monotonic_us() + (left_us > 0 ? left_us / 5 * 4 : 0);
+}
+
+static void end_turn(struct sq_turn *t, enum sq_turn_result r, const struct sq_conn *c)
+{
+    if (r == SQ_TURN_MINE)
+        sq_turn_give(t);
+    else if (r == SQ_TURN_LATE && !c->was_busy)
+        sq_turn_distrust(t);
 }
 
 /* ---- the group ------------------------------------------------------------------------------ */
@@ -293,15 +327,28 @@ static void publish(struct sq_group *g, struct sq_op *list, unsigned lane)
     sq_futex_wake(&g->word[lane], INT_MAX, false);
 }
 
+/* The one that has waited longest decides how long the turn is waited for. */
+static struct emq__mono oldest(struct sq_group *g)
+{
+    pthread_mutex_lock(&g->mu);
+    struct emq__mono until = g->head ? g->head->until : emq__mono_now();
+    pthread_mutex_unlock(&g->mu);
+    return until;
+}
+
 static void lead(struct sq *s)
 {
     struct sq_group *g = &s->group;
+    struct sq_conn  *c = sq_in_memory(s) ? &s->one : &g->conn;
     unsigned         lane;
 
     sq_one_lock(s);
+    enum sq_turn_result turn = sq_turn_take(g->turn, turn_until_us(oldest(g)));
+    /* Only now: whoever called while this thread waited for the turn is in the batch. */
     struct sq_op *list = take_batch(g, &lane), *rest = NULL;
     if (list)
-        rest = run_list(s, sq_in_memory(s) ? &s->one : &g->conn, s->sync, list, &g->rings);
+        rest = run_list(s, c, s->sync, list, &g->rings);
+    end_turn(g->turn, turn, c);
     sq_one_unlock(s);
     if (list) {
         sq_bell_ring(s, &g->rings);
@@ -371,7 +418,9 @@ emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err)
         return sq_write(s, fn, arg, err);
     op_init(s, &op, fn, arg, err);
     pthread_mutex_lock(&s->renewal_mu);
+    enum sq_turn_result turn = sq_turn_take(s->renewal_turn, turn_until_us(op.until));
     (void)run_list(s, &s->renewal, s->sync == SQ_SYNC_OFF ? SQ_SYNC_OFF : SQ_SYNC_NORMAL, &op, &rings);
+    end_turn(s->renewal_turn, turn, &s->renewal);
     pthread_mutex_unlock(&s->renewal_mu);
     sq_bell_ring(s, &rings);
     return op.status;

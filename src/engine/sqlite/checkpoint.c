@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Checkpoints. Passive ones block nobody; but while readers overlap and writers go on, they never find
+ * the moment at which the log may begin anew. When the log has grown past RESTART_PAGES the thread
+ * takes its turn as a writer: with no new commits, new readers read the database file, the old ones
+ * end, and the log restarts. So its size is bounded by RESTART_PAGES plus what one slow reader holds.
+ *
+ * The invariant: this thread never keeps writers waiting for a reader longer than READERS_MS at a time.
+ */
+#include "engine/sqlite/ground.h"
+
+#include "base/error.h"
+
+#include <signal.h>
+#include <time.h>
+
+enum { PASSIVE_PAGES = 1000, RESTART_PAGES = 4000, READERS_MS = 20, TURN_MS = 500 };
+/* After a restart that a reader prevented, the next is tried when the log has grown by this much. */
+enum { RETRY_PAGES = 2000 };
+
+int sq_checkpoint_hook(void *arg, sqlite3 *db, const char *name, int pages)
+{
+    struct sq_checkpoint *k = &((struct sq *)arg)->checkpoint;
+
+    (void)db;
+    (void)name;
+    atomic_store(&k->pages, pages);
+    if (pages < atomic_load(&k->ask_at))
+        return SQLITE_OK;
+    pthread_mutex_lock(&k->mu);
+    if (!k->due) {
+        k->due = true;
+        pthread_cond_signal(&k->changed);
+    }
+    pthread_mutex_unlock(&k->mu);
+    return SQLITE_OK;
+}
+
+static void log_failure(struct sq *s, struct sq_conn *c, int rc)
+{
+    emq_error e = {0};
+
+    (void)sq_error(c, rc, "checkpoint", &e);
+    emq__log_write(&s->log, EMQ_LOG_WARN, "checkpoint: %s", e.text);
+}
+
+/* As a writer, in turn. */
+static void restart(struct sq *s, int *pages)
+{
+    struct sq_checkpoint *k = &s->checkpoint;
+    int                   moved = -1;
+
+    enum sq_turn_result turn = sq_turn_take(k->turn, sq_monotonic_us() + TURN_MS * 1000);
+    k->conn.busy_until = emq__mono_add_ms(emq__mono_now(), READERS_MS);
+    int rc = sqlite3_wal_checkpoint_v2(k->conn.db, NULL, SQLITE_CHECKPOINT_RESTART, pages, &moved);
+    if (turn == SQ_TURN_MINE)
+        sq_turn_give(k->turn);
+    if (rc == SQLITE_OK)
+        *pages = 0;
+    else if ((rc & 0xff) != SQLITE_BUSY)
+        log_failure(s, &k->conn, rc);
+}
+
+static void run_once(struct sq *s)
+{
+    struct sq_checkpoint *k = &s->checkpoint;
+    int                   pages = -1, moved = -1;
+
+    if (sq_conn_ready(s, &k->conn, s->sync, NULL) != EMQ_OK)
+        return;
+    k->conn.busy_until = emq__mono_now(); /* another process's checkpoint does the work */
+    int rc = sqlite3_wal_checkpoint_v2(k->conn.db, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
+    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
+        log_failure(s, &k->conn, rc);
+    if (pages >= RESTART_PAGES)
+        restart(s, &pages);
+    if (pages >= RESTART_PAGES)
+        atomic_store(&k->ask_at, pages + RETRY_PAGES);
+    else if (pages < 0 || moved < pages) /* another does it; or commits went on, or readers hold it */
+        atomic_store(&k->ask_at, atomic_load(&k->pages) + PASSIVE_PAGES / 2);
+    else
+        atomic_store(&k->ask_at, PASSIVE_PAGES);
+}
+
+static void *run(void *arg)
+{
+    struct sq            *s = arg;
+    struct sq_checkpoint *k = &s->checkpoint;
+
+    pthread_mutex_lock(&k->mu);
+    while (!k->stop) {
+        if (!k->due) {
+            pthread_cond_wait(&k->changed, &k->mu);
+            continue;
+        }
+        pthread_mutex_unlock(&k->mu);
+        run_once(s);
+        pthread_mutex_lock(&k->mu);
+        k->due = false;
+    }
+    pthread_mutex_unlock(&k->mu);
+    return NULL;
+}
+
+emq_status sq_checkpoint_start(struct sq *s, emq_error *err)
+{
+    struct sq_checkpoint *k = &s->checkpoint;
+    sigset_t              all, old;
+
+    atomic_store(&k->ask_at, PASSIVE_PAGES);
+    int rc = pthread_mutex_init(&k->mu, NULL);
+    if (rc != 0)
+        return emq__fail(err, EMQ_E_SYSTEM, rc, "open", "mutex");
+    rc = pthread_cond_init(&k->changed, NULL);
+    if (rc == 0) {
+        (void)sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+        rc = pthread_create(&k->thread, NULL, run, s);
+        (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+        if (rc == 0)
+            return EMQ_OK;
+        pthread_cond_destroy(&k->changed);
+    }
+    pthread_mutex_destroy(&k->mu);
+    return emq__fail(err, EMQ_E_SYSTEM, rc, "open", "no thread for checkpoints: raise the limit of threads");
+}
+
+void sq_checkpoint_stop(struct sq *s)
+{
+    struct sq_checkpoint *k = &s->checkpoint;
+
+    pthread_mutex_lock(&k->mu);
+    k->stop = true;
+    pthread_cond_signal(&k->changed);
+    pthread_mutex_unlock(&k->mu);
+    (void)pthread_join(k->thread, NULL);
+    pthread_cond_destroy(&k->changed);
+    pthread_mutex_destroy(&k->mu);
+    sq_conn_close(&k->conn);
+}
+
+void sq_checkpoint_last(struct sq_conn *c)
+{
+    if (!c->db)
+        return;
+    c->busy_until = emq__mono_now();
+    (void)sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+}
