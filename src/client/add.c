@@ -104,8 +104,10 @@ struct many {
     size_t                     n;
     struct emq__add_entry        *entries;  /* of the slice in hand */
     const struct emq__add_entry **pointers; /* to them */
-    struct emq__added            *added;    /* all outcomes; ids in `ids` */
+    struct emq__added            *added;    /* all outcomes; ids in `ids`; NULL: nobody asks */
+    emq_str                      *dedup;    /* beside them: the dedup ids, the caller's bytes */
     struct emq__arena             ids;
+    int64_t                       n_ok; /* entries that the stage took */
 };
 
 /* Makes entry i in `out`; its error names the entry. */
@@ -153,6 +155,27 @@ static emq_status make_slice(struct many *m, size_t from, struct emq__arena *mem
     return EMQ_OK;
 }
 
+/* Where a job stands right after it was added; a stage does not say. */
+static int place_of(const struct emq__add_entry *e)
+{
+    if (e->delay_ms > 0)
+        return EMQ_DELAYED;
+    return e->priority > 0 ? EMQ_PRIORITIZED : EMQ_WAITING;
+}
+
+static void keep_outcome(struct many *m, size_t i, const struct emq__add_entry *e,
+                         const struct emq__added *a)
+{
+    m->added[i] = *a;
+    m->added[i].id = emq__arena_str(&m->ids, a->id);
+    /* The outcome must not be lost for want of memory: the act may have been the whole of it. */
+    if (!m->added[i].id.ptr)
+        m->added[i].id = emq_strn("", 0);
+    if (a->outcome == EMQ_OK && a->state == 0)
+        m->added[i].state = place_of(e);
+    m->dedup[i] = e->dedup.id;
+}
+
 /* Adds one slice, under a stage if it has a name, and keeps its outcomes. */
 static emq_status add_slice(struct many *m, size_t from, size_t n, emq_str stage,
                             struct emq__arena *mem, emq_error *err)
@@ -164,14 +187,39 @@ static emq_status add_slice(struct many *m, size_t from, size_t n, emq_str stage
     if (s != EMQ_OK)
         return s;
     EMQ_ASSERT(res.n == n);
-    for (size_t i = 0; m->added && i < n; i++) {
-        m->added[from + i] = res.added[i];
-        m->added[from + i].id = emq__arena_str(&m->ids, res.added[i].id);
-        /* The outcome must not be lost for want of memory when the act was the whole of it. */
-        if (!m->added[from + i].id.ptr)
-            m->added[from + i].id = emq_strn("", 0);
+    for (size_t i = 0; i < n; i++) {
+        m->n_ok += res.added[i].outcome == EMQ_OK;
+        if (m->added)
+            keep_outcome(m, from + i, &m->entries[i], &res.added[i]);
     }
     return EMQ_OK;
+}
+
+/* A stage decides about dedup ids when it is published, and answers only how many jobs it added. An
+ * entry that is missing afterwards was dropped in favour of the job that holds its dedup id. A read
+ * that fails leaves the outcome as it is: all jobs of the call are in the store by now. */
+static void find_deduplicated(struct many *m, size_t i)
+{
+    struct emq__arena     mem = {0};
+    struct emq__added    *a = &m->added[i];
+    struct emq__dedup_req held = {
+        .prefix = m->c->prefix, .queue = m->jobs[i]->queue, .dedup_id = m->dedup[i]};
+    struct emq__dedup_res holder;
+    struct emq__jobs_req  ask = {
+        .prefix = m->c->prefix, .queue = m->jobs[i]->queue, .ids = &a->id, .n = 1};
+    struct emq__jobs_res job;
+
+    if (m->c->e->ops->dedup(m->c->e, &held, &holder, &mem, NULL) == EMQ_OK &&
+        !emq__str_eq(holder.owner, a->id) &&
+        m->c->e->ops->jobs(m->c->e, &ask, &job, &mem, NULL) == EMQ_OK && !job.jobs[0]) {
+        emq_str owner = emq__arena_str(&m->ids, holder.owner);
+        ask.ids = &owner;
+        *a = (struct emq__added){.outcome = EMQ_DEDUPLICATED, .id = owner};
+        if (owner.ptr && m->c->e->ops->jobs(m->c->e, &ask, &job, &mem, NULL) == EMQ_OK &&
+            job.jobs[0])
+            a->state = job.jobs[0]->state;
+    }
+    emq__arena_free(&mem);
 }
 
 static emq_status publish(struct many *m, emq_str stage, emq_error *err)
@@ -186,6 +234,10 @@ static emq_status publish(struct many *m, emq_str stage, emq_error *err)
         return emq__fail(err, EMQ_E_STORE, 0, where_many,
                          "the staged jobs expired before they could be published: none was added; "
                          "try again");
+    for (size_t i = 0; s == EMQ_OK && m->added && res.count < m->n_ok && i < m->n; i++) {
+        if (m->added[i].outcome == EMQ_OK && m->dedup[i].len > 0)
+            find_deduplicated(m, i);
+    }
     return s;
 }
 
@@ -233,9 +285,11 @@ static emq_status many_alloc(struct many *m, bool with_out, emq_error *err)
 
     m->entries = calloc(slice, sizeof *m->entries);
     m->pointers = calloc(slice, sizeof *m->pointers);
-    if (with_out)
+    if (with_out) {
         m->added = calloc(m->n, sizeof *m->added);
-    if (!m->entries || !m->pointers || (with_out && !m->added))
+        m->dedup = calloc(m->n, sizeof *m->dedup);
+    }
+    if (!m->entries || !m->pointers || (with_out && (!m->added || !m->dedup)))
         return emq__no_memory(where_many, err);
     return EMQ_OK;
 }
@@ -271,6 +325,7 @@ emq_status emq_add_many(emq_client *c, const emq_new_job *const *jobs, size_t n,
     for (size_t i = 0; s == EMQ_OK && out && i < n; i++)
         emq__added_put(out[i], &m.added[i]);
     emq__arena_free(&m.ids);
+    free(m.dedup);
     free(m.added);
     free(m.pointers);
     free(m.entries);

@@ -208,6 +208,34 @@ EMQ_TEST(more_than_eight_megabytes_are_sliced_by_size)
     fixture_close(&f);
 }
 
+EMQ_TEST(staged_entries_that_dedup_dropped_are_reported_as_such)
+{
+    enum { N = 1002 };
+    struct fixture            f;
+    static emq_new_job        jobs[N];
+    static const emq_new_job *list[N];
+    static emq_added          added[N], *out[N];
+    emq_add_opts              o = {.size = sizeof o, .dedup_id = S("one"), .delay_ms = 60000};
+
+    fixture_open(&f);
+    for (size_t i = 0; i < N; i++) {
+        jobs[i] = (emq_new_job){.size = sizeof jobs[i], .queue = Q, .data = S("1")};
+        if (i == 3 || i == 1001)
+            jobs[i].opts = &o;
+        list[i] = &jobs[i];
+        added[i] = (emq_added){.size = sizeof added[i]};
+        out[i] = &added[i];
+    }
+    CHECK_STATUS(emq_add_many(f.c, list, N, out, NULL), EMQ_OK);
+    CHECK_INT(count_of_state(&f, EMQ_WAITING), N - 2);
+    CHECK_INT(added[3].outcome, EMQ_OK);
+    CHECK_INT(added[3].state, EMQ_DELAYED);
+    CHECK_INT(added[1001].outcome, EMQ_DEDUPLICATED);
+    CHECK_STR(S(added[1001].id), added[3].id);
+    CHECK_INT(added[1001].state, EMQ_DELAYED);
+    fixture_close(&f);
+}
+
 EMQ_TEST(one_bad_entry_of_many_is_named_and_nothing_is_added)
 {
     struct fixture f;
