@@ -1,0 +1,150 @@
+#!/usr/bin/env bats
+load common
+
+@test "add prints the id of the new job" {
+    expect 0 emq add mail '{"to":"a"}'
+    [ "$output" = 1 ]
+    expect 0 emq add mail hello
+    [ "$output" = 2 ]
+}
+
+@test "add --json tells id, outcome and state" {
+    expect 0 emq add mail x --json
+    [ "$output" = '{"id":"1","outcome":"added","state":"waiting"}' ]
+    expect 0 emq add mail x --json --delay 1h
+    [ "$(field .state)" = delayed ]
+    expect 0 emq add mail x --json --priority 5
+    [ "$(field .state)" = prioritized ]
+}
+
+@test "data of @FILE and of standard input keeps every byte" {
+    head -c 4096 /dev/urandom >raw
+    printf '\0a\0' >>raw
+    expect 0 emq add bin @raw --id from-file
+    emq add bin - --id from-stdin <raw
+    emq show bin from-file --data >back1
+    emq show bin from-stdin --data >back2
+    cmp raw back1
+    cmp raw back2
+}
+
+@test "JSON data is kept byte for byte" {
+    expect 0 emq add q '{ "n": 12345678901234567890, "s":"\u0041" }' --id j
+    [ "$(emq show q j --data)" = '{ "n": 12345678901234567890, "s":"\u0041" }' ]
+}
+
+@test "a custom id is added once; --must-add makes the second one exit 1" {
+    expect 0 emq add q x --id nightly
+    expect 0 emq add q x --id nightly --json
+    [ "$(field .outcome)" = duplicate ]
+    expect 1 emq add q x --id nightly --must-add
+    [ "$(emq stats q --json | jq .waiting)" = 1 ]
+}
+
+@test "a deduplicated add names the job that stands in its way" {
+    first=$(emq add q x --dedup k)
+    expect 0 emq add q x --dedup k --json
+    [ "$(field .outcome)" = deduplicated ]
+    [ "$(field .id)" = "$first" ]
+    expect 1 emq add q x --dedup k --must-add
+    says deduplicated
+}
+
+@test "every option ends in the job's own options" {
+    expect 0 emq add q x --id o --name resize --attempts 7 --backoff fixed:2s --priority 9 \
+        --keep-completed 5,1h --keep-failed none --timeout 30s --keep-logs 10
+    run emq show q o --json
+    [ "$(field .name)" = resize ]
+    [ "$(field .opts.attempts)" = 7 ]
+    [ "$(field .opts.backoff.type)" = fixed ]
+    [ "$(field .opts.backoff.delay)" = 2000 ]
+    [ "$(field .opts.removeOnComplete.count)" = 5 ]
+    [ "$(field .opts.removeOnComplete.age)" = 3600 ]
+    [ "$(field .opts.kl)" = 10 ]
+}
+
+@test "--wait prints the result, 1 when the job failed, 124 at the deadline" {
+    expect 124 emq add q x --wait 100ms
+    emq drain q
+    emq work q --quiet -- cat &
+    expect 0 emq add q hello --wait 30s
+    [ "$output" = hello ]
+    kill %1; wait %1 || :
+    emq work q --quiet -- sh -c 'exit 65' &
+    expect 1 emq add q hello --wait 30s
+    says failed
+}
+
+@test "bad options are refused by name, value and range, and nothing is added" {
+    expect 64 emq add q x --priority 2097152
+    says 2097152
+    says "0 to 2097151"
+    expect 64 emq add q x --priority many
+    says many
+    expect 64 emq add q x --delay 5
+    says unit
+    expect 64 emq add q x --delay 200000d
+    expect 64 emq add q x --attempts 0
+    expect 64 emq add q x --backoff sometimes:1s
+    says sometimes
+    expect 64 emq add q x --dedup-mode never --dedup k
+    expect 64 emq add q x --no-such
+    says --no-such
+    expect 64 emq add q x --delay
+    says "needs a value"
+    expect 64 emq add q x --id 42
+    says 42
+    expect 64 emq add 'a:b' x
+    says "a:b"
+    expect 64 emq add
+    expect 64 emq add q one two
+    expect 64 emq add q x --dedup k --dedup-mode extend
+    expect 0 emq ls
+    [ -z "$output" ]
+}
+
+@test "missing, unreadable and wrong input files are told apart" {
+    expect 66 emq add q @nowhere
+    says nowhere
+    expect 66 emq add q @"$BOX"
+    says directory
+    expect 66 emq add q --batch nowhere
+    expect 66 emq add q --batch "$BOX"
+    truncate -s 17M big
+    expect 65 emq add q @big
+    says 16777216
+}
+
+@test "a batch is added whole and prints its count" {
+    for i in $(seq 1 2500); do echo "{\"data\":{\"n\":$i},\"name\":\"n$i\"}"; done >batch
+    expect 0 emq add q --batch batch
+    [ "$output" = 2500 ]
+    expect 0 emq add q --batch - --json <batch
+    [ "$output" = '{"added":2500,"duplicate":0,"deduplicated":0}' ]
+    [ "$(emq stats q --json | jq .waiting)" = 5000 ]
+    [ "$(emq ls q --limit 1 --json | jq -r .name)" = n1 ]
+}
+
+@test "one broken line of a batch is named and nothing is added" {
+    for i in $(seq 1 100); do echo "{\"data\":$i}"; done >batch
+    sed -i '57s/.*/{"data":/' batch
+    expect 65 emq add q --batch batch
+    says "line 57"
+    says "nothing was added"
+    sed -i '57s/.*/{"data":1,"prioritty":3}/' batch
+    expect 65 emq add q --batch batch
+    says "line 57"
+    says prioritty
+    sed -i '57s/.*/{"data":1,"priority":-3}/' batch
+    expect 65 emq add q --batch batch
+    says "line 57"
+    [ "$(emq stats q --json | jq .waiting)" = 0 ]
+}
+
+@test "an id twice in a batch is one job and told as duplicate" {
+    printf '{"id":"x","data":1}\n{"id":"y","data":2}\n{"id":"x","data":3}\n' >batch
+    expect 0 emq add q --batch batch --json
+    [ "$output" = '{"added":2,"duplicate":1,"deduplicated":0}' ]
+    [ "$(emq show q x --data)" = 1 ]
+    expect 1 emq add q --batch batch --must-add
+}

@@ -1,0 +1,172 @@
+#!/usr/bin/env bats
+load common
+
+@test "stats has every state and the fixed JSON shape" {
+    emq add q x >/dev/null
+    emq add q y --delay 1h >/dev/null
+    expect 0 emq stats q --json
+    [ "$(field '[.queue,.waiting,.active,.delayed,.prioritized,."waiting-children",.completed,.failed,.paused,.limited_ms,.maxed]|@json')" = '["q",1,0,1,0,0,0,0,false,0,false]' ]
+    expect 0 emq stats q
+    [[ $output == "q: waiting 1,"* ]]
+    expect 0 emq stats never-seen --json
+    [ "$(field .waiting)" = 0 ]
+}
+
+@test "ls shows queues and jobs" {
+    expect 0 emq ls
+    says "no queues"
+    emq add a x >/dev/null
+    emq add b y >/dev/null
+    expect 0 emq ls --json
+    [ "$output" = $'{"queue":"a"}\n{"queue":"b"}' ]
+    expect 0 emq ls
+    [[ ${lines[0]} == QUEUE* ]]
+    expect 0 emq ls a --json
+    [ "$(field .data)" = x ]
+    expect 0 emq ls a --state completed --json
+    [ -z "$output" ]
+    expect 64 emq ls a --state nowhere
+    says nowhere
+}
+
+@test "ls walks long lists to the end, each job once" {
+    for i in $(seq 1 1700); do echo "{\"data\":$i}"; done | emq add q --batch - --quiet
+    [ "$(emq ls q --json | jq -r .id | sort -un | wc -l)" = 1700 ]
+    [ "$(emq ls q --limit 3 --json | wc -l)" = 3 ]
+    [ "$(emq ls q --newest --limit 1 --json | jq -r .data)" = 1700 ]
+}
+
+@test "show tells all of a job; a missing one is 1" {
+    emq add q '{"a":1}' --id j --name resize >/dev/null
+    expect 0 emq show q j --json
+    [ "$(field '[.id,.name,.data.a,.state,.attemptsMade,.attemptsStarted,.stalledCounter,.returnvalue,.failedReason,.progress]|@json')" = '["j","resize",1,"waiting",0,0,0,null,null,0]' ]
+    [ "$(field .timestamp)" -gt 0 ]
+    expect 0 emq show q j
+    [[ $output == *resize* ]]
+    expect 1 emq show q nobody
+    says nobody
+}
+
+@test "show escapes what could drive a terminal" {
+    printf '\033[2Jboo\a' | emq add q - --id evil >/dev/null
+    expect 0 emq show q evil
+    [[ $output != *$'\033'* ]]
+    [[ $output == *'\x1b'* ]]
+}
+
+@test "pause stops hand-outs, resume starts them" {
+    emq add q x >/dev/null
+    expect 0 emq pause q
+    [ "$(emq stats q --json | jq .paused)" = true ]
+    expect 1 emq take q
+    expect 0 emq resume q
+    expect 0 emq take q --json
+}
+
+@test "retry, promote, rm and cancel work by id, state and all" {
+    emq add q x --id d1 --delay 1h >/dev/null
+    emq add q x --id d2 --delay 1h >/dev/null
+    expect 0 emq promote q d1
+    expect 1 emq promote q d1
+    says "state"
+    expect 0 emq promote q --all
+    expect 0 emq cancel q d1 --json
+    [ "$(field '[.id,.outcome]|@json')" = '["d1","cancelled"]' ]
+    [ "$(emq show q d1 --json | jq -r .failedReason)" = cancelled ]
+    expect 0 emq retry q d1
+    expect 1 emq retry q d1
+    expect 0 emq cancel q --all --json
+    [ "$(field .count)" = 2 ]
+    expect 0 emq retry q --all --dry-run --json
+    [ "$(field .count)" = 2 ]
+    [ "$(emq stats q --json | jq .failed)" = 2 ]
+    expect 0 emq retry q --state failed --reset-attempts
+    [ "$(emq stats q --json | jq .waiting)" = 2 ]
+    expect 0 emq rm q d1
+    expect 1 emq rm q d1
+    expect 0 emq rm q --state waiting
+    [ "$(emq stats q --json | jq .waiting)" = 0 ]
+    expect 64 emq rm q
+    expect 64 emq rm q d1 --all
+    expect 64 emq promote q --state completed
+    says completed
+}
+
+@test "a job under a live lock is not removed" {
+    emq add q x --id j >/dev/null
+    token=$(emq take q --json | jq -r .token)
+    expect 1 emq rm q j
+    says "worked on"
+    expect 0 emq settle q j --token "$token" --completed
+    expect 0 emq rm q j
+}
+
+@test "edit changes priority, due time and data" {
+    emq add q old --id j >/dev/null
+    emq add q x --id d --delay 1h >/dev/null
+    expect 0 emq edit q j --priority 3
+    [ "$(emq show q j --json | jq -r '.state,.priority' | tr '\n' ' ')" = "prioritized 3 " ]
+    expect 0 emq edit q j --data new
+    [ "$(emq show q j --data)" = new ]
+    expect 0 emq edit q d --delay 0
+    expect 1 emq edit q j --delay 1h
+    expect 1 emq edit q nobody --priority 1
+    expect 64 emq edit q j
+    expect 64 emq edit q j --priority 9999999
+}
+
+@test "drain, clean and obliterate remove what they say" {
+    emq add q a >/dev/null
+    emq add q b --delay 1h >/dev/null
+    expect 0 emq drain q --json
+    [ "$(field .removed)" = 1 ]
+    [ "$(emq stats q --json | jq .delayed)" = 1 ]
+    expect 0 emq drain q --delayed
+    emq add q c >/dev/null
+    emq work q --exit-when-empty --quiet -- true
+    expect 0 emq clean q --state completed --older 1h --json
+    [ "$(field .removed)" = 0 ]
+    expect 0 emq clean q --state completed --older 0 --json
+    [ "$(field .removed)" = 1 ]
+    expect 64 emq clean q --state completed
+    expect 1 emq obliterate q
+    says paused
+    emq pause q
+    expect 0 emq obliterate q
+    expect 0 emq ls --json
+    [ -z "$output" ]
+}
+
+@test "a dedup id is shown and released by compare-and-delete" {
+    expect 1 emq dedup show q k
+    owner=$(emq add q x --dedup k)
+    expect 0 emq dedup show q k --json
+    [ "$(field .owner)" = "$owner" ]
+    expect 1 emq dedup release q k --owner somebody
+    expect 0 emq dedup release q k --owner "$owner"
+    expect 0 emq add q x --dedup k --must-add
+    expect 64 emq dedup forget q k
+}
+
+@test "removing a job releases its dedup id" {
+    id=$(emq add q x --dedup k --delay 10m)
+    emq rm q "$id"
+    expect 0 emq add q x --dedup k --must-add
+}
+
+@test "tail prints events as they happen" {
+    emq add q x --id j >/dev/null
+    expect 0 emq tail q --all --wait 0 --json
+    [ "$(field .event <<<"" | head -1)" != "" ] || :
+    [ "$(jq -r .event <<<"$output" | tr '\n' ' ')" = "added waiting " ]
+    expect 0 emq tail q --all --count 1 --json
+    [ "$(field .jobId)" = j ]
+    emq tail q --count 2 --json >got &
+    until_true sh -c 'emq add q y >/dev/null; [ "$(wc -l <got)" -ge 2 ]'
+    wait %1
+}
+
+@test "sweep tells what it recovered" {
+    expect 0 emq sweep q --json
+    [ "$output" = '{"recovered":0,"failed":0}' ]
+}
