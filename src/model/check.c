@@ -45,14 +45,16 @@ emq_status emq__sized_read(void *dst, size_t dst_size, size_t min_size, const vo
         if (size < min_size || size > SIZED_MAX || size % _Alignof(int64_t) != 0)
             return emq__fail(err, EMQ_E_INVALID, 0, "options",
                              "size %zu of %s is outside %zu..%d; start the struct with "
-                             "{ sizeof(%s) }", size, what, min_size, (int)SIZED_MAX, what);
-        size_t               n = size < dst_size ? size : dst_size;
+                             "{ sizeof(%s) }",
+                             size, what, min_size, (int)SIZED_MAX, what);
+        size_t n = size < dst_size ? size : dst_size;
         const unsigned char *bytes = src;
         for (size_t i = n; i < size; i++)
             if (bytes[i] != 0)
                 return emq__fail(err, EMQ_E_INVALID, 0, "options",
                                  "byte %zu of %s is set, but this library knows %zu bytes of it: "
-                                 "an option of a newer version", i, what, dst_size);
+                                 "an option of a newer version",
+                                 i, what, dst_size);
         memcpy(dst, src, n);
     }
     memcpy(dst, &dst_size, sizeof dst_size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Spans and retention as text. Integer arithmetic only: what is written is exactly what is meant, and
- * nothing is rounded.
+ * Spans and retention as text. Integer arithmetic only: what is written is exactly what is meant,
+ * and nothing is rounded.
  */
 #include "model/duration.h"
 
@@ -15,9 +15,14 @@
 
 static const struct {
     const char *name;
-    int64_t     ms;
+    int64_t ms;
 } units[] = {
-    {"w", INT64_C(604800000)}, {"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1},
+    {"w", INT64_C(604800000)},
+    {"d", 86400000},
+    {"h", 3600000},
+    {"m", 60000},
+    {"s", 1000},
+    {"ms", 1},
 };
 
 static bool is_digit(char ch)
@@ -85,14 +90,14 @@ static bool read_fraction(emq_str digits, int64_t unit_ms, int64_t *out_ms)
 
 struct part {
     emq_str whole, fraction; /* digits; `fraction` is empty without a point */
-    bool    point;
-    int     unit;
+    bool point;
+    int unit;
 };
 
 /* One number with its unit at *i. */
 static emq_status read_part(emq_str text, size_t *i, struct part *out, emq_error *err)
 {
-    char   shown[EMQ__SHOWN_MAX];
+    char shown[EMQ__SHOWN_MAX];
     size_t end = skip_digits(text, *i);
 
     *out = (struct part){.whole = emq_strn(text.ptr + *i, end - *i)};
@@ -103,11 +108,14 @@ static emq_status read_part(emq_str text, size_t *i, struct part *out, emq_error
         out->fraction = emq_strn(text.ptr + from, end - from);
     }
     if (out->whole.len == 0 || (out->point && out->fraction.len == 0))
-        return FAIL("\"%s\" is no span at offset %zu; write numbers with units, such as 500ms, 30s, "
-                    "5m, 1h30m, 7d", emq__shown(text, shown), *i);
+        return FAIL(
+            "\"%s\" is no span at offset %zu; write numbers with units, such as 500ms, 30s, "
+            "5m, 1h30m, 7d",
+            emq__shown(text, shown), *i);
     if (end == text.len)
         return FAIL("\"%s\" has no unit at its end; write ms, s, m, h, d or w behind the number, "
-                    "such as %.*ss", emq__shown(text, shown), EMQ_STR_ARG(out->whole));
+                    "such as %.*ss",
+                    emq__shown(text, shown), EMQ_STR_ARG(out->whole));
     *i = end;
     out->unit = read_unit(text, i);
     if (out->unit < 0)
@@ -118,9 +126,9 @@ static emq_status read_part(emq_str text, size_t *i, struct part *out, emq_error
 
 emq_status emq__duration_parse(emq_str text, int64_t *out_ms, emq_error *err)
 {
-    char    shown[EMQ__SHOWN_MAX];
+    char shown[EMQ__SHOWN_MAX];
     int64_t total = 0;
-    int     last = -1;
+    int last = -1;
 
     if (text.len == 0)
         return FAIL("a span is empty; write 500ms, 30s, 5m, 1h30m, 7d");
@@ -132,8 +140,8 @@ emq_status emq__duration_parse(emq_str text, int64_t *out_ms, emq_error *err)
         return FAIL("\"%s\" is negative; a span is 0..100 years", emq__shown(text, shown));
     for (size_t i = 0; i < text.len;) {
         struct part p;
-        int64_t     ms, fraction = 0;
-        emq_status  s = read_part(text, &i, &p, err);
+        int64_t ms, fraction = 0;
+        emq_status s = read_part(text, &i, &p, err);
         if (s != EMQ_OK)
             return s;
         if (p.unit <= last)
@@ -157,7 +165,7 @@ emq_status emq__duration_parse(emq_str text, int64_t *out_ms, emq_error *err)
 char *emq__duration_format(int64_t ms, char out[40])
 {
     uint64_t left = ms < 0 ? 0 - (uint64_t)ms : (uint64_t)ms;
-    size_t   n = 0;
+    size_t n = 0;
 
     if (ms < 0)
         out[n++] = '-';
@@ -185,9 +193,9 @@ char *emq__duration_format(int64_t ms, char out[40])
 
 emq_status emq__keep_parse(emq_str text, struct emq__keep *out, emq_error *err)
 {
-    char             shown[EMQ__SHOWN_MAX];
+    char shown[EMQ__SHOWN_MAX];
     struct emq__keep k = {.count = -1};
-    emq_str          age = text;
+    emq_str age = text;
 
     if (emq__str_is(text, "all") || emq__str_is(text, "none")) {
         *out = (struct emq__keep){.count = text.ptr[0] == 'a' ? -1 : 0};
@@ -206,12 +214,13 @@ emq_status emq__keep_parse(emq_str text, struct emq__keep *out, emq_error *err)
             return EMQ_OK;
         }
     }
-    emq_error  why;
+    emq_error why;
     emq_status s = emq__duration_parse(age, &k.age_ms, &why);
     if (s != EMQ_OK)
         return emq__fail(err, s, 0, "retention",
                          "\"%s\" is no retention: all, none, a count (1000), an age (7d) or both "
-                         "(1000,7d): %.110s", emq__shown(text, shown), why.text);
+                         "(1000,7d): %.110s",
+                         emq__shown(text, shown), why.text);
     if (k.age_ms == 0 || k.count == 0)
         return emq__fail(err, EMQ_E_INVALID, 0, "retention",
                          "\"%s\" keeps nothing, by its %s; write none for that",

@@ -57,7 +57,7 @@ void emq__token_format(emq_str worker, int64_t fence, char out[EMQ_TOKEN_MAX + 1
 int64_t emq__fence_next(int64_t last, int64_t now_us)
 {
     const int64_t top = (INT64_C(1) << 53) - 1, sane = INT64_C(1) << 52;
-    int64_t       next = last < 0 ? 1 : last < top ? last + 1 : top;
+    int64_t next = last < 0 ? 1 : last < top ? last + 1 : top;
 
     return now_us > next && now_us < sane ? now_us : next;
 }
@@ -65,8 +65,8 @@ int64_t emq__fence_next(int64_t last, int64_t now_us)
 void emq__stack_append(emq_str json, emq_str trace, int64_t limit, struct emq__buf *out)
 {
     struct emq__json array = {0}, v;
-    size_t           pos = 0;
-    int64_t          count = trace.len ? 1 : 0;
+    size_t pos = 0;
+    int64_t count = trace.len ? 1 : 0;
 
     if (json.len && emq__json_valid(json, NULL))
         array = emq__json_root(json);

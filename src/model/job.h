@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A job's record as it is stored, with BullMQ's meaning of every field (docs/protocol.md section 2).
- * Strings live in the arena of the call that read the record.
+ * A job's record as it is stored, with BullMQ's meaning of every field (docs/protocol.md section
+ * 2). Strings live in the arena of the call that read the record.
  *
  * To add a field: here, in the SQLite schema (a migration step), in both readers, in job_json.c and
  * in the dump that the model comparison uses.
@@ -22,7 +22,7 @@ enum emq__kind emq__kind_of(emq_str bytes); /* an empty payload is TEXT */
 
 struct emq__payload {
     enum emq__kind kind; /* 0 = absent */
-    emq_str        bytes;
+    emq_str bytes;
 };
 
 struct emq__job {
@@ -74,8 +74,8 @@ int64_t emq__fence_next(int64_t last, int64_t now_us);
 void emq__stack_append(emq_str json, emq_str trace, int64_t limit, struct emq__buf *out);
 
 /* Texts that end up as data; the first two are BullMQ's. */
-#define EMQ__TEXT_STALLED "job stalled more than allowable limit"
+#define EMQ__TEXT_STALLED      "job stalled more than allowable limit"
 #define EMQ__TEXT_AT_MOST_ONCE "at-most-once: the worker that took it died"
-#define EMQ__TEXT_CANCELLED "cancelled"
+#define EMQ__TEXT_CANCELLED    "cancelled"
 
 #endif

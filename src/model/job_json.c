@@ -33,12 +33,8 @@ static void put_payload(struct emq__buf *out, const char *key, const char *encod
 {
     emq__json_key(out, key);
     switch (p->kind) {
-    case EMQ__KIND_JSON:
-        put_json(out, p->bytes);
-        return;
-    case EMQ__KIND_TEXT:
-        emq__json_quote(out, p->bytes);
-        return;
+    case EMQ__KIND_JSON: put_json(out, p->bytes); return;
+    case EMQ__KIND_TEXT: emq__json_quote(out, p->bytes); return;
     case EMQ__KIND_BYTES:
         emq__buf_char(out, '"');
         emq__base64(out, p->bytes);

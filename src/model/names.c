@@ -19,7 +19,8 @@ static emq_status check_common(const char *what, emq_str s, size_t max, emq_erro
     if (s.len == 0 || !s.ptr)
         return FAIL("%s is empty; 1..%zu bytes", what, max);
     if (s.len > max)
-        return FAIL("%s \"%s\" has %zu bytes; 1..%zu bytes", what, emq__shown(s, shown), s.len, max);
+        return FAIL("%s \"%s\" has %zu bytes; 1..%zu bytes", what, emq__shown(s, shown), s.len,
+                    max);
     for (size_t i = 0; i < s.len; i++) {
         unsigned char ch = (unsigned char)s.ptr[i];
         if (ch < 0x20 || ch == 0x7f)
@@ -31,9 +32,10 @@ static emq_status check_common(const char *what, emq_str s, size_t max, emq_erro
     return EMQ_OK;
 }
 
-static emq_status refuse_byte(const char *what, emq_str s, char ch, const char *name, emq_error *err)
+static emq_status refuse_byte(const char *what, emq_str s, char ch, const char *name,
+                              emq_error *err)
 {
-    char        shown[EMQ__SHOWN_MAX];
+    char shown[EMQ__SHOWN_MAX];
     const char *at = memchr(s.ptr, ch, s.len);
 
     if (!at)
@@ -56,9 +58,9 @@ emq_status emq__check_prefix(emq_str name, emq_error *err)
 
 emq_status emq__check_custom_id(emq_str id, emq_error *err)
 {
-    char       shown[EMQ__SHOWN_MAX];
+    char shown[EMQ__SHOWN_MAX];
     emq_status s = check_common("job id", id, EMQ_ID_MAX, err);
-    size_t     digits = 0, colons = 0;
+    size_t digits = 0, colons = 0;
 
     if (s != EMQ_OK)
         return s;
@@ -68,10 +70,12 @@ emq_status emq__check_custom_id(emq_str id, emq_error *err)
     }
     if (digits == id.len)
         return FAIL("job id \"%s\" is all digits: such ids belong to the queue's counter; put a "
-                    "letter in front", emq__shown(id, shown));
+                    "letter in front",
+                    emq__shown(id, shown));
     if (emq__str_starts(id, "0:"))
         return FAIL("job id \"%s\" starts with \"0:\": that is a marker of other programs on this "
-                    "queue", emq__shown(id, shown));
+                    "queue",
+                    emq__shown(id, shown));
     if (colons != 0 && colons != 2)
         return FAIL("job id \"%s\" has %zu ':'; none, or exactly two, are allowed",
                     emq__shown(id, shown), colons);

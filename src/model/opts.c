@@ -23,9 +23,9 @@ static_assert(sizeof(emq_add_opts) == offsetof(emq_add_opts, keep_logs) + sizeof
 static_assert(offsetof(emq_add_opts, id) == sizeof(size_t) &&
                   offsetof(emq_add_opts, delay_ms) ==
                       offsetof(emq_add_opts, id) + 4 * sizeof(emq_str) &&
-                  offsetof(emq_add_opts, backoff_type) ==
-                      offsetof(emq_add_opts, delay_ms) + 6 * sizeof(int64_t) + sizeof(double) +
-                          4 * sizeof(int64_t) &&
+                  offsetof(emq_add_opts, backoff_type) == offsetof(emq_add_opts, delay_ms) +
+                                                              6 * sizeof(int64_t) + sizeof(double) +
+                                                              4 * sizeof(int64_t) &&
                   offsetof(emq_add_opts, keep_logs) ==
                       offsetof(emq_add_opts, backoff_type) + 5 * sizeof(int32_t),
               "emq_add_opts has padding inside");
@@ -34,7 +34,8 @@ static_assert(offsetof(emq_add_opts, id) == sizeof(size_t) &&
 #define INSTANT_MAX_MS INT64_C(253402300799999)
 
 static const struct emq__keep default_completed = {.count = 1000, .age_ms = 24 * 3600 * 1000};
-static const struct emq__keep default_failed = {.count = 10000, .age_ms = INT64_C(30) * 24 * 3600 * 1000};
+static const struct emq__keep default_failed = {.count = 10000,
+                                                .age_ms = INT64_C(30) * 24 * 3600 * 1000};
 
 static emq_status check_span(const char *what, int64_t ms, emq_error *err)
 {
@@ -74,10 +75,12 @@ static emq_status read_dedup(const emq_add_opts *in, struct emq__opts *out, emq_
         return FAIL("a dedup mode or ttl is given without a dedup id");
     if (in->dedup_mode == EMQ_DEDUP_EXTEND && in->dedup_ttl_ms == 0)
         return FAIL("the dedup mode extend needs a ttl of 1..%lld ms: it is the window that is "
-                    "extended", (long long)EMQ__SPAN_MAX_MS);
+                    "extended",
+                    (long long)EMQ__SPAN_MAX_MS);
     if (in->dedup_mode == EMQ_DEDUP_KEEP_LAST && in->dedup_ttl_ms != 0)
         return FAIL("dedup ttl %lld ms with the mode keep-last: that mode has no window, its id is "
-                    "held until the job is finished", (long long)in->dedup_ttl_ms);
+                    "held until the job is finished",
+                    (long long)in->dedup_ttl_ms);
     out->dedup.ttl_ms = in->dedup_ttl_ms;
     out->dedup.extend = in->dedup_mode == EMQ_DEDUP_EXTEND;
     out->dedup.replace = in->dedup_mode == EMQ_DEDUP_REPLACE;
@@ -104,7 +107,7 @@ static const char *jitter_text(double v, char out[32])
 
 static emq_status check_backoff_parts(const emq_add_opts *in, emq_error *err)
 {
-    char       jitter[32];
+    char jitter[32];
     emq_status s = emq__check_range("backoff type", in->backoff_type, EMQ_BACKOFF_DEFAULT,
                                     EMQ_BACKOFF_EXPONENTIAL, "", err);
 
@@ -163,7 +166,8 @@ static emq_status read_keep(const char *what, int64_t count, int64_t age_ms,
         return FAIL("%s %lld is outside 1..9007199254740991, EMQ_KEEP_NONE (-1), EMQ_KEEP_ALL (-2)",
                     what, (long long)count);
     if (count == EMQ_KEEP_NONE && age_ms)
-        return FAIL("%s: none is kept, so an age of %lld ms has no meaning", what, (long long)age_ms);
+        return FAIL("%s: none is kept, so an age of %lld ms has no meaning", what,
+                    (long long)age_ms);
     *out = (struct emq__keep){.count = count, .age_ms = age_ms};
     if (count == EMQ_KEEP_NONE)
         out->count = 0;
@@ -204,10 +208,10 @@ static emq_status read_numbers(const emq_add_opts *in, struct emq__opts *out, em
 emq_status emq__opts_from_public(const emq_add_opts *in, struct emq__opts *out, emq_str *id,
                                  emq_str *name, emq_error *err)
 {
-    emq_add_opts     own;
+    emq_add_opts own;
     struct emq__opts o = {0};
-    emq_str          own_id = {0}, own_name = {0};
-    emq_status       s = emq__sized_read(&own, sizeof own, ADD_OPTS_MIN, in, "emq_add_opts", err);
+    emq_str own_id = {0}, own_name = {0};
+    emq_status s = emq__sized_read(&own, sizeof own, ADD_OPTS_MIN, in, "emq_add_opts", err);
 
     if (s == EMQ_OK)
         s = read_names(&own, &o, &own_id, &own_name, err);

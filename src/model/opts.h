@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Job options: checking what a caller gave, the JSON text that is stored (BullMQ's short names), and
- * reading that text back, also when BullMQ wrote it. Our own keys beside BullMQ's: `timeout`,
+ * Job options: checking what a caller gave, the JSON text that is stored (BullMQ's short names),
+ * and reading that text back, also when BullMQ wrote it. Our own keys beside BullMQ's: `timeout`,
  * `backoff.max`, `group`.
  */
 #ifndef EMQ_MODEL_OPTS_H
@@ -11,10 +11,10 @@
 #include "base/buf.h"
 
 struct emq__backoff {
-    int32_t type;   /* an emq_backoff_type, never DEFAULT; 0 = a name we don't know */
+    int32_t type; /* an emq_backoff_type, never DEFAULT; 0 = a name we don't know */
     int64_t delay_ms;
     int64_t max_ms; /* 0 = no cap */
-    double  jitter; /* 0..1 */
+    double jitter;  /* 0..1 */
 };
 
 struct emq__keep {
@@ -25,21 +25,21 @@ struct emq__keep {
 struct emq__dedup {
     emq_str id; /* empty = none */
     int64_t ttl_ms;
-    bool    extend, replace, keep_last;
+    bool extend, replace, keep_last;
 };
 
 /* Everything that the `opts` object of a job says, with the defaults filled in. */
 struct emq__opts {
     struct emq__backoff backoff;
-    struct emq__keep    keep_completed, keep_failed;
-    struct emq__dedup   dedup;
-    emq_str             group;
-    int64_t             delay_ms, timestamp_at_ms, timeout_ms;
-    int64_t             keep_logs;   /* -1 = all */
-    int64_t             stack_limit; /* -1 = all */
-    int32_t             attempts;    /* >= 1 */
-    int32_t             priority;
-    bool                lifo;
+    struct emq__keep keep_completed, keep_failed;
+    struct emq__dedup dedup;
+    emq_str group;
+    int64_t delay_ms, timestamp_at_ms, timeout_ms;
+    int64_t keep_logs;   /* -1 = all */
+    int64_t stack_limit; /* -1 = all */
+    int32_t attempts;    /* >= 1 */
+    int32_t priority;
+    bool lifo;
 };
 
 /* The texts and numbers of the defaults. */

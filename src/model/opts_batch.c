@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One line of a batch file. A line is read whole or refused: an unknown key, a wrong type or a value
- * out of its range is never passed over.
+ * One line of a batch file. A line is read whole or refused: an unknown key, a wrong type or a
+ * value out of its range is never passed over.
  */
 #include "model/opts.h"
 
@@ -14,10 +14,10 @@
 #define FAIL(...) emq__fail(err, EMQ_E_INVALID, 0, "batch", __VA_ARGS__)
 
 struct line {
-    emq_add_opts      *out;
-    emq_str           *data;
+    emq_add_opts *out;
+    emq_str *data;
     struct emq__arena *mem;
-    emq_str            key; /* being read */
+    emq_str key; /* being read */
 };
 
 typedef emq_status (*read_fn)(struct line *l, struct emq__json v, void *field, emq_error *err);
@@ -58,8 +58,8 @@ static emq_status read_text(struct line *l, struct emq__json v, void *field, emq
 static emq_status read_span(struct line *l, struct emq__json v, void *field, emq_error *err)
 {
     emq_error why = {0};
-    emq_str   text = {0};
-    int64_t   ms;
+    emq_str text = {0};
+    int64_t ms;
 
     if (v.type == EMQ__JSON_STRING) {
         emq_status s = read_text(l, v, &text, err);
@@ -117,10 +117,10 @@ static emq_status read_data(struct line *l, struct emq__json v, void *field, emq
 
 static emq_status read_backoff(struct line *l, struct emq__json v, void *field, emq_error *err)
 {
-    emq_error           why = {0};
-    emq_str             text = {0};
+    emq_error why = {0};
+    emq_str text = {0};
     struct emq__backoff b;
-    emq_status          s = read_text(l, v, &text, err);
+    emq_status s = read_text(l, v, &text, err);
 
     (void)field;
     if (s != EMQ_OK)
@@ -134,10 +134,10 @@ static emq_status read_backoff(struct line *l, struct emq__json v, void *field, 
 static emq_status read_keep(struct line *l, struct emq__json v, int64_t *count, int64_t *age_ms,
                             emq_error *err)
 {
-    emq_error        why = {0};
-    emq_str          text = v.raw;
+    emq_error why = {0};
+    emq_str text = v.raw;
     struct emq__keep k;
-    emq_status       s = EMQ_OK;
+    emq_status s = EMQ_OK;
 
     if (v.type == EMQ__JSON_STRING)
         s = read_text(l, v, &text, err);
@@ -151,7 +151,8 @@ static emq_status read_keep(struct line *l, struct emq__json v, int64_t *count, 
     return with_key(l, s, &why, err);
 }
 
-static emq_status read_keep_completed(struct line *l, struct emq__json v, void *field, emq_error *err)
+static emq_status read_keep_completed(struct line *l, struct emq__json v, void *field,
+                                      emq_error *err)
 {
     (void)field;
     return read_keep(l, v, &l->out->keep_completed_count, &l->out->keep_completed_ms, err);
@@ -165,8 +166,8 @@ static emq_status read_keep_failed(struct line *l, struct emq__json v, void *fie
 
 static emq_status read_dedup_mode(struct line *l, struct emq__json v, void *field, emq_error *err)
 {
-    emq_error  why = {0};
-    emq_str    text = {0};
+    emq_error why = {0};
+    emq_str text = {0};
     emq_status s = read_text(l, v, &text, err);
 
     (void)field;
@@ -178,8 +179,8 @@ static emq_status read_dedup_mode(struct line *l, struct emq__json v, void *fiel
 
 struct key {
     const char *name;
-    read_fn     read;
-    size_t      offset; /* of the field in emq_add_opts; 0 = the reader knows */
+    read_fn read;
+    size_t offset; /* of the field in emq_add_opts; 0 = the reader knows */
 };
 
 static emq_status read_object(struct line *l, struct emq__json object, const struct key *keys,
@@ -195,7 +196,7 @@ static emq_status read_dedup(struct line *l, struct emq__json v, void *field, em
 {
     (void)field;
     if (v.type == EMQ__JSON_OBJECT) {
-        emq_str    key = l->key;
+        emq_str key = l->key;
         emq_status s = read_object(l, v, dedup_keys, EMQ_ARRAY_LEN(dedup_keys), err);
         l->key = key;
         if (s == EMQ_OK && l->out->dedup_id.len == 0)
@@ -240,15 +241,16 @@ static emq_status read_object(struct line *l, struct emq__json object, const str
                               size_t n_keys, emq_error *err)
 {
     struct emq__json v;
-    emq_str          raw;
-    size_t           pos = 0;
-    uint32_t         seen = 0;
+    emq_str raw;
+    size_t pos = 0;
+    uint32_t seen = 0;
 
     while (emq__json_next(object, &pos, &raw, &v)) {
         struct emq__json quoted = {EMQ__JSON_STRING, emq_strn(raw.ptr - 1, raw.len + 2)};
-        size_t           k = 0;
+        size_t k = 0;
         if (!emq__json_str(quoted, l->mem, &l->key))
-            return emq__fail(err, EMQ_E_NOMEM, 0, "batch", "no memory for a key of %zu bytes", raw.len);
+            return emq__fail(err, EMQ_E_NOMEM, 0, "batch", "no memory for a key of %zu bytes",
+                             raw.len);
         while (k < n_keys && !emq__str_is(l->key, keys[k].name))
             k++;
         char shown[EMQ__SHOWN_MAX], known[180];
@@ -272,14 +274,15 @@ emq_status emq__opts_from_batch(emq_str line, struct emq__arena *mem, emq_add_op
                                 emq_str *data, emq_error *err)
 {
     emq_add_opts own = {.size = sizeof own};
-    emq_str      own_data = emq_strn("", 0), id, name;
-    struct line  l = {.out = &own, .data = &own_data, .mem = mem};
+    emq_str own_data = emq_strn("", 0), id, name;
+    struct line l = {.out = &own, .data = &own_data, .mem = mem};
     struct emq__opts checked;
-    size_t       fault = 0;
+    size_t fault = 0;
 
     if (!emq__json_valid(line, &fault))
         return FAIL("no valid JSON at byte %zu; one object a line, such as {\"data\":{},\"name\":"
-                    "\"mail\"}", fault);
+                    "\"mail\"}",
+                    fault);
     struct emq__json root = emq__json_root(line);
     if (root.type != EMQ__JSON_OBJECT)
         return wrong_type(&(struct line){.key = EMQ_STR_LIT("line")}, root, "a JSON object", err);

@@ -68,7 +68,8 @@ static void put_backoff(struct emq__buf *out, const struct emq__backoff *b)
     if (b->type != EMQ_BACKOFF_FIXED && b->type != EMQ_BACKOFF_EXPONENTIAL)
         return;
     emq__json_key(out, "backoff");
-    emq__buf_printf(out, "{\"type\":\"%s\"", b->type == EMQ_BACKOFF_FIXED ? "fixed" : "exponential");
+    emq__buf_printf(out, "{\"type\":\"%s\"",
+                    b->type == EMQ_BACKOFF_FIXED ? "fixed" : "exponential");
     put_i64(out, "delay", b->delay_ms);
     put_i64_if(out, "max", b->max_ms);
     if (b->jitter > 0) {
@@ -165,16 +166,12 @@ static bool read_flag(struct emq__json v)
 
     switch (v.type) {
     case EMQ__JSON_NULL:
-    case EMQ__JSON_FALSE:
-        return false;
-    case EMQ__JSON_NUMBER:
-        return !emq__json_double(v, &d) || d < 0 || d > 0;
-    case EMQ__JSON_STRING:
-        return v.raw.len > 2;
+    case EMQ__JSON_FALSE: return false;
+    case EMQ__JSON_NUMBER: return !emq__json_double(v, &d) || d < 0 || d > 0;
+    case EMQ__JSON_STRING: return v.raw.len > 2;
     case EMQ__JSON_TRUE:
     case EMQ__JSON_ARRAY:
-    case EMQ__JSON_OBJECT:
-        return true;
+    case EMQ__JSON_OBJECT: return true;
     }
     return false;
 }
@@ -206,9 +203,9 @@ static bool key_is(emq_str raw, const char *name, struct emq__arena *mem)
 static void read_backoff(struct emq__json v, struct emq__arena *mem, struct emq__backoff *out)
 {
     struct emq__backoff b = {.type = 0};
-    struct emq__json    m;
-    emq_str             key, type = {0};
-    size_t              pos = 0;
+    struct emq__json m;
+    emq_str key, type = {0};
+    size_t pos = 0;
 
     *out = (struct emq__backoff){.type = EMQ_BACKOFF_NONE};
     if (v.type != EMQ__JSON_OBJECT) {
@@ -242,9 +239,9 @@ static void read_backoff(struct emq__json v, struct emq__arena *mem, struct emq_
 static void read_keep(struct emq__json v, struct emq__arena *mem, struct emq__keep *out)
 {
     struct emq__json m;
-    emq_str          key;
-    size_t           pos = 0;
-    double           seconds;
+    emq_str key;
+    size_t pos = 0;
+    double seconds;
 
     *out = (struct emq__keep){.count = -1};
     if (v.type == EMQ__JSON_TRUE)
@@ -271,8 +268,8 @@ static void read_keep(struct emq__json v, struct emq__arena *mem, struct emq__ke
 static void read_dedup(struct emq__json v, struct emq__arena *mem, struct emq__dedup *out)
 {
     struct emq__json m;
-    emq_str          key;
-    size_t           pos = 0;
+    emq_str key;
+    size_t pos = 0;
 
     *out = (struct emq__dedup){0};
     while (v.type == EMQ__JSON_OBJECT && emq__json_next(v, &pos, &key, &m)) {
@@ -308,7 +305,8 @@ static void read_keep_logs(struct emq__json v, int64_t *out)
         *out = -1;
 }
 
-static void read_member(emq_str key, struct emq__json v, struct emq__arena *mem, struct emq__opts *o)
+static void read_member(emq_str key, struct emq__json v, struct emq__arena *mem,
+                        struct emq__opts *o)
 {
     if (key_is(key, "attempts", mem))
         read_i32(v, 1, INT32_MAX, &o->attempts);
@@ -341,8 +339,8 @@ static void read_member(emq_str key, struct emq__json v, struct emq__arena *mem,
 bool emq__opts_read(emq_str json, struct emq__arena *mem, struct emq__opts *out)
 {
     struct emq__json root, v;
-    emq_str          key;
-    size_t           pos = 0;
+    emq_str key;
+    size_t pos = 0;
 
     *out = (struct emq__opts){
         .backoff = {.type = EMQ_BACKOFF_NONE},

@@ -10,13 +10,14 @@
 #include "model/duration.h"
 
 #define FAIL(...) emq__fail(err, EMQ_E_INVALID, 0, "backoff", __VA_ARGS__)
-#define BACKOFF_FORM "none, or TYPE:DELAY[,max=D][,jitter=F] such as exponential:1s,max=1h,jitter=0.25"
+#define BACKOFF_FORM \
+    "none, or TYPE:DELAY[,max=D][,jitter=F] such as exponential:1s,max=1h,jitter=0.25"
 
 /* The part of *rest up to `end`; *rest moves behind it. */
 static emq_str cut(emq_str *rest, char end, bool *found)
 {
     const char *at = rest->len ? memchr(rest->ptr, end, rest->len) : NULL;
-    emq_str     head = *rest;
+    emq_str head = *rest;
 
     *found = at != NULL;
     if (!at) {
@@ -31,9 +32,9 @@ static emq_str cut(emq_str *rest, char end, bool *found)
 static emq_status read_setting(emq_str text, emq_str setting, struct emq__backoff *b, bool seen[2],
                                emq_error *err)
 {
-    char       shown[EMQ__SHOWN_MAX], part[EMQ__SHOWN_MAX];
-    bool       has_value;
-    emq_str    value = setting, key = cut(&value, '=', &has_value);
+    char shown[EMQ__SHOWN_MAX], part[EMQ__SHOWN_MAX];
+    bool has_value;
+    emq_str value = setting, key = cut(&value, '=', &has_value);
     emq_status s;
 
     bool max = emq__str_is(key, "max"), jitter = emq__str_is(key, "jitter");
@@ -60,10 +61,10 @@ static emq_status read_setting(emq_str text, emq_str setting, struct emq__backof
 
 emq_status emq__backoff_parse(emq_str text, struct emq__backoff *out, emq_error *err)
 {
-    char                shown[EMQ__SHOWN_MAX];
+    char shown[EMQ__SHOWN_MAX];
     struct emq__backoff b = {.type = EMQ_BACKOFF_NONE};
-    emq_str             rest = text;
-    bool                more, seen[2] = {false, false};
+    emq_str rest = text;
+    bool more, seen[2] = {false, false};
 
     if (emq__str_is(text, "none")) {
         *out = b;
@@ -76,12 +77,13 @@ emq_status emq__backoff_parse(emq_str text, struct emq__backoff *out, emq_error 
         b.type = EMQ_BACKOFF_EXPONENTIAL;
     if (b.type == EMQ_BACKOFF_NONE || !more)
         return FAIL("\"%s\" is no backoff: write " BACKOFF_FORM, emq__shown(text, shown));
-    emq_str    delay = cut(&rest, ',', &more);
+    emq_str delay = cut(&rest, ',', &more);
     emq_status s = emq__duration_parse(delay, &b.delay_ms, err);
     if (s != EMQ_OK)
         return s;
     if (b.delay_ms == 0)
-        return FAIL("\"%s\" has a delay of 0; write none to retry at once", emq__shown(text, shown));
+        return FAIL("\"%s\" has a delay of 0; write none to retry at once",
+                    emq__shown(text, shown));
     while (more) {
         emq_str setting = cut(&rest, ',', &more);
         s = read_setting(text, setting, &b, seen, err);

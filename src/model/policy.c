@@ -50,7 +50,7 @@ int64_t emq__backoff_ms(const struct emq__backoff *b, int32_t attempts_made, dou
 struct emq__retry emq__retry_decide(const struct emq__job *j, const struct emq__opts *o, double r)
 {
     struct emq__retry none = {.again = false};
-    int64_t           made = (int64_t)j->attempts_made + 1;
+    int64_t made = (int64_t)j->attempts_made + 1;
 
     if (j->mode == EMQ_AT_MOST_ONCE || j->mode == EMQ_FIRE_AND_FORGET)
         return none;

@@ -11,12 +11,12 @@
 
 /* Delay before the attempt after `attempts_made` settled ones (>= 1), r uniform in [0,1). The cap
  * comes first, then the jitter, so that jobs at the cap are spread too. Saturates at the cap, or at
- * 100 years without one; never negative, never overflows. A type that we don't know counts as fixed,
- * with 1 s when it gives no delay. */
+ * 100 years without one; never negative, never overflows. A type that we don't know counts as
+ * fixed, with 1 s when it gives no delay. */
 int64_t emq__backoff_ms(const struct emq__backoff *b, int32_t attempts_made, double r);
 
 struct emq__retry {
-    bool    again;
+    bool again;
     int64_t delay_ms; /* 0 = at once */
 };
 /* The attempt that runs now has failed: is there another, and when? None for a job that is held

@@ -50,7 +50,7 @@ enum {
  * take to GONE is fire-and-forget. */
 static const struct {
     enum emq__move move;
-    unsigned       from, to;
+    unsigned from, to;
 } table[] = {
     {EMQ__MOVE_ADD, GONE, LINE | DELAYED | CHILDREN},
     {EMQ__MOVE_TAKE, LINE, ACTIVE | GONE},

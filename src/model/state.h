@@ -9,13 +9,13 @@
 #include "base/base.h"
 
 enum emq__move {
-    EMQ__MOVE_ADD = 1,    /* from nothing (0) */
+    EMQ__MOVE_ADD = 1, /* from nothing (0) */
     EMQ__MOVE_TAKE,
     EMQ__MOVE_COMPLETE,
-    EMQ__MOVE_FAIL,       /* by its owner, by force, or deferred */
-    EMQ__MOVE_RETRY,      /* an attempt failed: back to the line or delayed */
+    EMQ__MOVE_FAIL,  /* by its owner, by force, or deferred */
+    EMQ__MOVE_RETRY, /* an attempt failed: back to the line or delayed */
     EMQ__MOVE_RELEASE,
-    EMQ__MOVE_RECOVER,    /* sweep */
+    EMQ__MOVE_RECOVER, /* sweep */
     EMQ__MOVE_PROMOTE,
     EMQ__MOVE_REPROCESS,  /* completed or failed, back to work */
     EMQ__MOVE_CANCEL,     /* not active: failed at once */

@@ -10,7 +10,7 @@
 #include "model/check.h"
 
 #define FAIL(...) emq__fail(err, EMQ_E_INVALID, 0, "url", __VA_ARGS__)
-#define NOMEM() emq__fail(err, EMQ_E_NOMEM, 0, "url", "no memory for a URL of %zu bytes", text.len)
+#define NOMEM()   emq__fail(err, EMQ_E_NOMEM, 0, "url", "no memory for %zu bytes", text.len)
 
 static int hex_digit(char ch)
 {
@@ -21,10 +21,10 @@ static int hex_digit(char ch)
 }
 
 /* Decodes text[from, end) into *out, with a NUL behind it. */
-static emq_status decode(emq_str text, size_t from, size_t end, struct emq__arena *mem, emq_str *out,
-                         emq_error *err)
+static emq_status decode(emq_str text, size_t from, size_t end, struct emq__arena *mem,
+                         emq_str *out, emq_error *err)
 {
-    char  *p = emq__arena_alloc(mem, end - from + 1);
+    char *p = emq__arena_alloc(mem, end - from + 1);
     size_t n = 0;
 
     if (!p)
@@ -35,8 +35,10 @@ static emq_status decode(emq_str text, size_t from, size_t end, struct emq__aren
             int hi = end - i > 2 ? hex_digit(text.ptr[i + 1]) : -1;
             int lo = end - i > 2 ? hex_digit(text.ptr[i + 2]) : -1;
             if (hi < 0 || lo < 0)
-                return FAIL("the '%%' at offset %zu is not followed by two hex digits; a '%%' itself "
-                            "is written %%25", i);
+                return FAIL(
+                    "the '%%' at offset %zu is not followed by two hex digits; a '%%' itself "
+                    "is written %%25",
+                    i);
             ch = (char)(hi * 16 + lo);
             i += 2;
         }
@@ -71,13 +73,13 @@ static size_t scheme_len(emq_str text)
 static emq_status read_param(emq_str text, size_t from, size_t end, struct emq__arena *mem,
                              struct emq__url *out, emq_error *err)
 {
-    char        shown[EMQ__SHOWN_MAX];
+    char shown[EMQ__SHOWN_MAX];
     const char *eq = memchr(text.ptr + from, '=', end - from);
     struct emq__url_param p;
 
     if (!eq || eq == text.ptr + from)
         return FAIL("the parameter at offset %zu is not of the form key=value", from);
-    size_t     at = (size_t)(eq - text.ptr);
+    size_t at = (size_t)(eq - text.ptr);
     emq_status s = decode(text, from, at, mem, &p.key, err);
     if (s == EMQ_OK)
         s = decode(text, at + 1, end, mem, &p.value, err);
@@ -97,8 +99,8 @@ static emq_status read_params(emq_str text, size_t from, struct emq__arena *mem,
 {
     while (from < text.len) {
         const char *amp = memchr(text.ptr + from, '&', text.len - from);
-        size_t      end = amp ? (size_t)(amp - text.ptr) : text.len;
-        emq_status  s = read_param(text, from, end, mem, out, err);
+        size_t end = amp ? (size_t)(amp - text.ptr) : text.len;
+        emq_status s = read_param(text, from, end, mem, out, err);
         if (s != EMQ_OK)
             return s;
         if (amp && end + 1 == text.len)
@@ -121,7 +123,8 @@ static emq_status bare_path(emq_str text, struct emq__arena *mem, struct emq__ur
     return out->path.ptr ? EMQ_OK : NOMEM();
 }
 
-emq_status emq__url_parse(emq_str text, struct emq__arena *mem, struct emq__url *out, emq_error *err)
+emq_status emq__url_parse(emq_str text, struct emq__arena *mem, struct emq__url *out,
+                          emq_error *err)
 {
     char shown[EMQ__SHOWN_MAX];
 
@@ -138,13 +141,14 @@ emq_status emq__url_parse(emq_str text, struct emq__arena *mem, struct emq__url 
     if (!scheme)
         return NOMEM();
     for (size_t i = 0; i < n; i++)
-        scheme[i] = text.ptr[i] >= 'A' && text.ptr[i] <= 'Z' ? (char)(text.ptr[i] | 0x20) : text.ptr[i];
+        scheme[i] =
+            text.ptr[i] >= 'A' && text.ptr[i] <= 'Z' ? (char)(text.ptr[i] | 0x20) : text.ptr[i];
     scheme[n] = '\0';
     out->scheme = emq_strn(scheme, n);
 
     const char *query = memchr(text.ptr + n + 1, '?', text.len - n - 1);
-    size_t      end = query ? (size_t)(query - text.ptr) : text.len;
-    emq_status  s = decode(text, n + 1, end, mem, &out->path, err);
+    size_t end = query ? (size_t)(query - text.ptr) : text.len;
+    emq_status s = decode(text, n + 1, end, mem, &out->path, err);
     if (s != EMQ_OK)
         return s;
     return query ? read_params(text, end + 1, mem, out, err) : EMQ_OK;

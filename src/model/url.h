@@ -7,17 +7,20 @@
 
 #include "base/arena.h"
 
-struct emq__url_param { emq_str key, value; };
+struct emq__url_param {
+    emq_str key, value;
+};
 struct emq__url {
     emq_str scheme; /* lower case */
     emq_str path;   /* percent-decoded: what stands between "scheme:" and '?' */
     struct emq__url_param params[16];
-    size_t  n_params;
+    size_t n_params;
 };
 
 /* A text that starts with '/' or '.' is "sqlite:" + that text, taken literally. E_INVALID says what
  * is wrong: no scheme, a bad %XX, a NUL, more than 16 parameters, a parameter without '='. */
-emq_status emq__url_parse(emq_str text, struct emq__arena *mem, struct emq__url *out, emq_error *err);
+emq_status emq__url_parse(emq_str text, struct emq__arena *mem, struct emq__url *out,
+                          emq_error *err);
 /* NULL if absent. */
 const emq_str *emq__url_param(const struct emq__url *u, const char *key);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Any bytes as a stored options object, as a line of a batch file, and as a job's record. What is read
- * from others is in range and reads back as itself; what a batch line says passes the checks; a job's
- * JSON is valid.
+ * Any bytes as a stored options object, as a line of a batch file, and as a job's record. What is
+ * read from others is in range and reads back as itself; what a batch line says passes the checks;
+ * a job's JSON is valid.
  */
 #include "fuzz.h"
 
@@ -38,7 +38,7 @@ static void check_ranges(const struct emq__opts *o)
 /* Written, read and written again it is the same text. */
 static void check_round_trip(const struct emq__opts *o, struct emq__arena *mem)
 {
-    struct emq__buf  a, b;
+    struct emq__buf a, b;
     struct emq__opts back;
 
     emq__buf_init(&a, 1 << 24);
@@ -54,10 +54,10 @@ static void check_round_trip(const struct emq__opts *o, struct emq__arena *mem)
 
 static void as_batch(emq_str in, struct emq__arena *mem)
 {
-    emq_add_opts     o;
+    emq_add_opts o;
     struct emq__opts checked;
-    emq_str          data, id, name;
-    emq_error        err;
+    emq_str data, id, name;
+    emq_error err;
 
     if (emq__opts_from_batch(in, mem, &o, &data, &err) != EMQ_OK) {
         FUZZ_CHECK(err.status == EMQ_E_INVALID && err.text[0] != '\0');
@@ -72,8 +72,14 @@ static void as_batch(emq_str in, struct emq__arena *mem)
 
 static void as_record(emq_str in)
 {
-    struct emq__job j = {.id = in, .queue = in, .name = in, .opts = in, .stacktrace = in,
-                         .progress = in, .parent = in, .failed_reason = in,
+    struct emq__job j = {.id = in,
+                         .queue = in,
+                         .name = in,
+                         .opts = in,
+                         .stacktrace = in,
+                         .progress = in,
+                         .parent = in,
+                         .failed_reason = in,
                          .data = {emq__kind_of(in), in}};
     struct emq__buf out;
 
@@ -89,9 +95,9 @@ static void as_record(emq_str in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    emq_str           in = emq_strn((const char *)data, size);
+    emq_str in = emq_strn((const char *)data, size);
     struct emq__arena mem = {0};
-    struct emq__opts  o;
+    struct emq__opts o;
 
     if (emq__opts_read(in, &mem, &o))
         check_round_trip(&o, &mem);

@@ -37,10 +37,10 @@ static void as_names(emq_str in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    emq_str           in = emq_strn((const char *)data, size);
+    emq_str in = emq_strn((const char *)data, size);
     struct emq__arena mem = {0};
-    struct emq__url   u;
-    emq_error         err;
+    struct emq__url u;
+    emq_error err;
 
     if (emq__url_parse(in, &mem, &u, &err) == EMQ_OK) {
         check_text(u.scheme);

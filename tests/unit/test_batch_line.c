@@ -9,12 +9,14 @@
 EMQ_TEST(batch_line_fills_every_option)
 {
     struct emq__arena mem = {0};
-    emq_add_opts      o;
-    emq_str           data;
-    emq_error         err = {0};
-    const char       *line =
-        " {\"data\": {\"n\" : 1.50, \"big\":12345678901234567890}, \"name\":\"ma\\u0069l\",\"id\":\"a-1\","
-        "\"group\":\"g\",\"delay\":\"5s\",\"timeout\":1500,\"timestamp\":1700000000000,\"priority\":7,"
+    emq_add_opts o;
+    emq_str data;
+    emq_error err = {0};
+    const char *line =
+        " {\"data\": {\"n\" : 1.50, \"big\":12345678901234567890}, "
+        "\"name\":\"ma\\u0069l\",\"id\":\"a-1\","
+        "\"group\":\"g\",\"delay\":\"5s\",\"timeout\":1500,\"timestamp\":1700000000000,"
+        "\"priority\":7,"
         "\"attempts\":4,\"keepLogs\":9,\"lifo\":true,\"backoff\":\"fixed:2s,jitter=0.5\","
         "\"dedup\":{\"id\":\"d\",\"ttl\":\"1m\",\"mode\":\"extend\"},\"keepCompleted\":\"10,7d\","
         "\"keepFailed\":\"none\"}\r\n";
@@ -45,21 +47,25 @@ EMQ_TEST(batch_line_fills_every_option)
 
 EMQ_TEST(batch_line_takes_short_forms_and_keeps_the_bytes_of_data)
 {
-    static const struct { const char *line, *data; } table[] = {
+    static const struct {
+        const char *line, *data;
+    } table[] = {
         {"{}", ""},
         {"{\"data\":null}", "null"},
         {"{\"data\":\"text\\u0020x\"}", "\"text\\u0020x\""},
         {"{\"data\":[1, 2]}", "[1, 2]"},
-        {"{\"data\":1e2,\"delay\":0,\"dedup\":\"d\",\"dedupTtl\":5,\"dedupMode\":\"replace\"}", "1e2"},
+        {"{\"data\":1e2,\"delay\":0,\"dedup\":\"d\",\"dedupTtl\":5,\"dedupMode\":\"replace\"}",
+         "1e2"},
         {"{\"data\":1,\"name\":null,\"delay\":null,\"keepFailed\":100}", "1"},
     };
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(table); i++) {
         struct emq__arena mem = {0};
-        emq_add_opts      o;
-        emq_str           data;
-        emq_error         err = {0};
-        CHECK_STATUS_ERR(emq__opts_from_batch(emq_cstr(table[i].line), &mem, &o, &data, &err), EMQ_OK, &err);
+        emq_add_opts o;
+        emq_str data;
+        emq_error err = {0};
+        CHECK_STATUS_ERR(emq__opts_from_batch(emq_cstr(table[i].line), &mem, &o, &data, &err),
+                         EMQ_OK, &err);
         CHECK_STR(data, table[i].data);
         emq__arena_free(&mem);
     }
@@ -67,7 +73,9 @@ EMQ_TEST(batch_line_takes_short_forms_and_keeps_the_bytes_of_data)
 
 EMQ_TEST(batch_line_is_refused_with_key_value_and_rule)
 {
-    static const struct { const char *line, *value, *rule; } bad[] = {
+    static const struct {
+        const char *line, *value, *rule;
+    } bad[] = {
         {"", "byte 0", "JSON"},
         {"{\"data\":1,}", "byte 10", "JSON"},
         {"{\"data\":01}", "byte ", "JSON"},
@@ -108,10 +116,10 @@ EMQ_TEST(batch_line_is_refused_with_key_value_and_rule)
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++) {
         struct emq__arena mem = {0};
-        emq_add_opts      o = {.size = 7};
-        emq_str           data = {0};
-        emq_error         err = {0};
-        emq_status        s = emq__opts_from_batch(emq_cstr(bad[i].line), &mem, &o, &data, &err);
+        emq_add_opts o = {.size = 7};
+        emq_str data = {0};
+        emq_error err = {0};
+        emq_status s = emq__opts_from_batch(emq_cstr(bad[i].line), &mem, &o, &data, &err);
         expect_refused(s, &err, bad[i].line, bad[i].value, bad[i].rule);
         CHECK_INT(o.size, 7);
         emq__arena_free(&mem);

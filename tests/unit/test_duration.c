@@ -10,7 +10,7 @@ static const int64_t second = 1000, minute = 60000, hour = 3600000, day = 864000
 
 static int64_t must_parse(const char *text)
 {
-    int64_t   ms = -1;
+    int64_t ms = -1;
     emq_error err = {0};
 
     if (emq__duration_parse(emq_cstr(text), &ms, &err) != EMQ_OK)
@@ -55,7 +55,9 @@ EMQ_TEST(duration_holds_30_days_400_days_and_100_years)
 
 EMQ_TEST(duration_refuses_with_the_value_and_a_hint)
 {
-    static const struct { const char *text, *value, *rule; } bad[] = {
+    static const struct {
+        const char *text, *value, *rule;
+    } bad[] = {
         {"", "empty", "30s"},
         {"30", "\"30\"", "30s"},
         {"00", "\"00\"", "unit"},
@@ -88,8 +90,8 @@ EMQ_TEST(duration_refuses_with_the_value_and_a_hint)
     };
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++) {
-        int64_t    ms = -7;
-        emq_error  err = {0};
+        int64_t ms = -7;
+        emq_error err = {0};
         emq_status s = emq__duration_parse(emq_cstr(bad[i].text), &ms, &err);
         expect_refused(s, &err, bad[i].text, bad[i].value, bad[i].rule);
         CHECK_INT(ms, -7);
@@ -99,7 +101,7 @@ EMQ_TEST(duration_refuses_with_the_value_and_a_hint)
 
 EMQ_TEST(duration_refuses_a_nul_inside)
 {
-    int64_t   ms;
+    int64_t ms;
     emq_error err = {0};
 
     expect_refused(emq__duration_parse(emq_strn("5s\0", 3), &ms, &err), &err, "5s\\0", "5s?", NULL);
@@ -107,7 +109,10 @@ EMQ_TEST(duration_refuses_a_nul_inside)
 
 EMQ_TEST(duration_format_is_short)
 {
-    static const struct { int64_t ms; const char *text; } table[] = {
+    static const struct {
+        int64_t ms;
+        const char *text;
+    } table[] = {
         {0, "0"},
         {1, "1ms"},
         {250, "250ms"},
@@ -132,7 +137,7 @@ EMQ_TEST(duration_format_is_short)
 EMQ_TEST(duration_format_parses_back)
 {
     uint64_t rnd = test_seed();
-    char     out[40];
+    char out[40];
 
     for (int i = 0; i < 20000; i++) {
         int64_t ms = (int64_t)(test_random(&rnd) % ((uint64_t)EMQ__SPAN_MAX_MS + 1));
@@ -145,7 +150,10 @@ EMQ_TEST(duration_format_parses_back)
 
 EMQ_TEST(keep_reads_counts_ages_and_both)
 {
-    static const struct { const char *text; int64_t count, age_ms; } table[] = {
+    static const struct {
+        const char *text;
+        int64_t count, age_ms;
+    } table[] = {
         {"all", -1, 0},
         {"none", 0, 0},
         {"0", 0, 0},
@@ -159,7 +167,7 @@ EMQ_TEST(keep_reads_counts_ages_and_both)
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(table); i++) {
         struct emq__keep k = {7, 7};
-        emq_error        err = {0};
+        emq_error err = {0};
         CHECK_STATUS_ERR(emq__keep_parse(emq_cstr(table[i].text), &k, &err), EMQ_OK, &err);
         CHECK_INT(k.count, table[i].count);
         CHECK_INT(k.age_ms, table[i].age_ms);
@@ -168,7 +176,9 @@ EMQ_TEST(keep_reads_counts_ages_and_both)
 
 EMQ_TEST(keep_refuses_with_the_value_and_the_forms)
 {
-    static const struct { const char *text, *value, *rule; } bad[] = {
+    static const struct {
+        const char *text, *value, *rule;
+    } bad[] = {
         {"", "\"\"", "1000,7d"},
         {"ALL", "\"ALL\"", "all, none"},
         {"-1", "\"-1\"", "1000,7d"},
@@ -188,8 +198,8 @@ EMQ_TEST(keep_refuses_with_the_value_and_the_forms)
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++) {
         struct emq__keep k = {7, 7};
-        emq_error        err = {0};
-        emq_status       s = emq__keep_parse(emq_cstr(bad[i].text), &k, &err);
+        emq_error err = {0};
+        emq_status s = emq__keep_parse(emq_cstr(bad[i].text), &k, &err);
         expect_refused(s, &err, bad[i].text, bad[i].value, bad[i].rule);
         CHECK_INT(k.count, 7);
     }

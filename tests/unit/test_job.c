@@ -12,7 +12,10 @@
 
 #include <inttypes.h>
 
-#define S(text) {(text), sizeof(text) - 1}
+#define S(text)                  \
+    {                            \
+        (text), sizeof(text) - 1 \
+    }
 
 EMQ_TEST(payload_is_json_text_or_bytes)
 {
@@ -55,10 +58,11 @@ EMQ_TEST(identity_names_prefix_queue_id_and_creation_time)
 
 EMQ_TEST(identity_is_another_one_for_every_other_job)
 {
-    static const char *const odd[] = {"", ":", "%", "%3A", "::", "a:", ":a", "a", "%:", ":%", "a:b", "a%3Ab", "3A", "1", ":1"};
+    static const char *const odd[] = {"",   ":",  "%",   "%3A",   "::", "a:", ":a", "a",
+                                      "%:", ":%", "a:b", "a%3Ab", "3A", "1",  ":1"};
     enum { N = EMQ_ARRAY_LEN(odd) };
     struct emq__map seen = {0};
-    static int      mark;
+    static int mark;
 
     for (size_t p = 0; p < N; p++)
         for (size_t q = 0; q < N; q++)
@@ -98,8 +102,8 @@ EMQ_TEST(fence_follows_the_clock_and_grows_when_it_stands_or_runs_back)
 EMQ_TEST(fence_stays_below_2_53_and_always_grows)
 {
     const int64_t top = INT64_C(1) << 53;
-    uint64_t      rnd = test_seed();
-    int64_t       last = 0;
+    uint64_t rnd = test_seed();
+    int64_t last = 0;
 
     CHECK_INT(emq__fence_next(5, INT64_MAX), 6);
     CHECK_INT(emq__fence_next(top - 2, INT64_MAX), top - 1);
@@ -155,51 +159,81 @@ static emq_str json_of(struct emq__buf *b, const struct emq__job *j)
 
 EMQ_TEST(json_of_a_waiting_job_has_the_fixed_keys)
 {
-    struct emq__job j = {.id = S("7"), .queue = S("mail"), .name = S("send"), .state = EMQ_WAITING,
-                         .data = {EMQ__KIND_JSON, S("{\"n\": 1.50}")}, .opts = S("{\"attempts\":3}"),
+    struct emq__job j = {.id = S("7"),
+                         .queue = S("mail"),
+                         .name = S("send"),
+                         .state = EMQ_WAITING,
+                         .data = {EMQ__KIND_JSON, S("{\"n\": 1.50}")},
+                         .opts = S("{\"attempts\":3}"),
                          .timestamp_at_ms = 1700000000000};
     struct emq__buf b;
 
-    CHECK_STR(json_of(&b, &j),
-              "{\"id\":\"7\",\"name\":\"send\",\"queue\":\"mail\",\"data\":{\"n\": 1.50},"
-              "\"opts\":{\"attempts\":3},\"state\":\"waiting\",\"attemptsMade\":0,\"attemptsStarted\":0,"
-              "\"stalledCounter\":0,\"priority\":0,\"delay\":0,\"timestamp\":1700000000000,"
-              "\"processedOn\":null,\"finishedOn\":null,\"returnvalue\":null,\"failedReason\":null,"
-              "\"progress\":0}");
+    CHECK_STR(
+        json_of(&b, &j),
+        "{\"id\":\"7\",\"name\":\"send\",\"queue\":\"mail\",\"data\":{\"n\": 1.50},"
+        "\"opts\":{\"attempts\":3},\"state\":\"waiting\",\"attemptsMade\":0,\"attemptsStarted\":0,"
+        "\"stalledCounter\":0,\"priority\":0,\"delay\":0,\"timestamp\":1700000000000,"
+        "\"processedOn\":null,\"finishedOn\":null,\"returnvalue\":null,\"failedReason\":null,"
+        "\"progress\":0}");
     emq__buf_free(&b);
 }
 
 EMQ_TEST(json_of_a_full_job_has_every_key)
 {
-    struct emq__job j = {
-        .id = S("7"), .queue = S("mail"), .name = S("send"), .state = EMQ_ACTIVE,
-        .data = {EMQ__KIND_TEXT, S("hi \"you\"\n")}, .result = {EMQ__KIND_BYTES, S("\xff\x01")},
-        .failed_reason = S("boom\n"), .stacktrace = S("[\"Error: boom\"]"), .progress = S("{\"x\":1}"),
-        .processed_by = S("wk"), .deferred_failure = S("died"), .dedup_id = S("d"), .group = S("g"),
-        .parent_key = S("emq:q:1"), .parent = S("{\"id\":\"1\"}"), .scheduler = S("sch"),
-        .token = S("wk:5"), .timestamp_at_ms = 1, .delay_ms = 2, .due_at_ms = 3, .processed_at_ms = 4,
-        .finished_at_ms = 5, .lock_left_ms = -6, .fence = 5, .priority = 7, .attempts_made = 8,
-        .attempts_started = 9, .stalled = 10, .mode = EMQ_AT_MOST_ONCE, .cancel = 1};
+    struct emq__job j = {.id = S("7"),
+                         .queue = S("mail"),
+                         .name = S("send"),
+                         .state = EMQ_ACTIVE,
+                         .data = {EMQ__KIND_TEXT, S("hi \"you\"\n")},
+                         .result = {EMQ__KIND_BYTES, S("\xff\x01")},
+                         .failed_reason = S("boom\n"),
+                         .stacktrace = S("[\"Error: boom\"]"),
+                         .progress = S("{\"x\":1}"),
+                         .processed_by = S("wk"),
+                         .deferred_failure = S("died"),
+                         .dedup_id = S("d"),
+                         .group = S("g"),
+                         .parent_key = S("emq:q:1"),
+                         .parent = S("{\"id\":\"1\"}"),
+                         .scheduler = S("sch"),
+                         .token = S("wk:5"),
+                         .timestamp_at_ms = 1,
+                         .delay_ms = 2,
+                         .due_at_ms = 3,
+                         .processed_at_ms = 4,
+                         .finished_at_ms = 5,
+                         .lock_left_ms = -6,
+                         .fence = 5,
+                         .priority = 7,
+                         .attempts_made = 8,
+                         .attempts_started = 9,
+                         .stalled = 10,
+                         .mode = EMQ_AT_MOST_ONCE,
+                         .cancel = 1};
     struct emq__buf b;
 
-    CHECK_STR(json_of(&b, &j),
-              "{\"id\":\"7\",\"name\":\"send\",\"queue\":\"mail\",\"data\":\"hi \\\"you\\\"\\n\","
-              "\"state\":\"active\",\"attemptsMade\":8,\"attemptsStarted\":9,\"stalledCounter\":10,"
-              "\"priority\":7,\"delay\":2,\"dueAt\":3,\"timestamp\":1,\"processedOn\":4,\"finishedOn\":5,"
-              "\"processedBy\":\"wk\",\"returnvalue\":\"/wE=\",\"returnvalueEncoding\":\"base64\","
-              "\"failedReason\":\"boom\\n\",\"stacktrace\":[\"Error: boom\"],\"progress\":{\"x\":1},"
-              "\"deferredFailure\":\"died\",\"deduplicationId\":\"d\",\"group\":\"g\","
-              "\"parentKey\":\"emq:q:1\",\"parent\":{\"id\":\"1\"},\"repeatJobKey\":\"sch\",\"fence\":5,"
-              "\"lockLeftMs\":-6,\"token\":\"wk:5\",\"mode\":\"at-most-once\",\"cancelRequested\":true}");
+    CHECK_STR(
+        json_of(&b, &j),
+        "{\"id\":\"7\",\"name\":\"send\",\"queue\":\"mail\",\"data\":\"hi \\\"you\\\"\\n\","
+        "\"state\":\"active\",\"attemptsMade\":8,\"attemptsStarted\":9,\"stalledCounter\":10,"
+        "\"priority\":7,\"delay\":2,\"dueAt\":3,\"timestamp\":1,\"processedOn\":4,\"finishedOn\":5,"
+        "\"processedBy\":\"wk\",\"returnvalue\":\"/wE=\",\"returnvalueEncoding\":\"base64\","
+        "\"failedReason\":\"boom\\n\",\"stacktrace\":[\"Error: boom\"],\"progress\":{\"x\":1},"
+        "\"deferredFailure\":\"died\",\"deduplicationId\":\"d\",\"group\":\"g\","
+        "\"parentKey\":\"emq:q:1\",\"parent\":{\"id\":\"1\"},\"repeatJobKey\":\"sch\",\"fence\":5,"
+        "\"lockLeftMs\":-6,\"token\":\"wk:5\",\"mode\":\"at-most-once\",\"cancelRequested\":true}");
     emq__buf_free(&b);
 }
 
 EMQ_TEST(json_of_a_finished_job_has_no_token)
 {
-    struct emq__job j = {.id = S("7"), .name = S("n"), .state = EMQ_COMPLETED_STATE, .token = S("wk:5"),
+    struct emq__job j = {.id = S("7"),
+                         .name = S("n"),
+                         .state = EMQ_COMPLETED_STATE,
+                         .token = S("wk:5"),
                          .result = {EMQ__KIND_JSON, S("42")}};
     struct emq__buf b;
-    emq_str         text = json_of(&b, &j);
+    emq_str text = json_of(&b, &j);
 
     CHECK(strstr(text.ptr, "token") == NULL);
     CHECK(strstr(text.ptr, "\"returnvalue\":42") != NULL);
@@ -209,7 +243,8 @@ EMQ_TEST(json_of_a_finished_job_has_no_token)
 
 EMQ_TEST(json_is_one_line_though_the_data_has_line_breaks)
 {
-    struct emq__job j = {.id = S("7"), .name = S("n"), .data = {EMQ__KIND_JSON, S("{\r\n\t\"a\":\n1.0}\n")}};
+    struct emq__job j = {
+        .id = S("7"), .name = S("n"), .data = {EMQ__KIND_JSON, S("{\r\n\t\"a\":\n1.0}\n")}};
     struct emq__buf b;
 
     CHECK(strstr(json_of(&b, &j).ptr, "\"data\":{  \t\"a\": 1.0} ,") != NULL);
@@ -224,10 +259,20 @@ EMQ_TEST(json_is_valid_whatever_is_stored)
         char noise[24];
         for (size_t k = 0; k < sizeof noise; k++)
             noise[k] = i % 2 ? (char)test_random(&rnd) : "{}[]\",:\\ 1e\n"[test_random(&rnd) % 12];
-        emq_str         s = emq_strn(noise, test_random(&rnd) % sizeof noise);
-        struct emq__job j = {.id = s, .queue = s, .name = s, .opts = s, .failed_reason = s,
-                             .stacktrace = s, .progress = s, .processed_by = s, .parent = s, .group = s,
-                             .deferred_failure = s, .token = s, .state = (int32_t)(test_random(&rnd) % 9),
+        emq_str s = emq_strn(noise, test_random(&rnd) % sizeof noise);
+        struct emq__job j = {.id = s,
+                             .queue = s,
+                             .name = s,
+                             .opts = s,
+                             .failed_reason = s,
+                             .stacktrace = s,
+                             .progress = s,
+                             .processed_by = s,
+                             .parent = s,
+                             .group = s,
+                             .deferred_failure = s,
+                             .token = s,
+                             .state = (int32_t)(test_random(&rnd) % 9),
                              .data = {emq__kind_of(s), s},
                              .result = {(enum emq__kind)(test_random(&rnd) % 4), s},
                              .mode = (int32_t)(test_random(&rnd) % 5) - 1};

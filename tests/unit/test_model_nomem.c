@@ -16,15 +16,16 @@ enum { NTH_MAX = 10000 };
 
 EMQ_TEST(a_batch_line_without_memory_is_nomem_and_fills_nothing)
 {
-    static const char line[] = "{\"data\":1,\"name\":\"n\",\"group\":\"g\",\"dedup\":{\"id\":\"d\"},"
-                               "\"backoff\":\"fixed:1s\",\"keepFailed\":\"5,1d\"}";
+    static const char line[] =
+        "{\"data\":1,\"name\":\"n\",\"group\":\"g\",\"dedup\":{\"id\":\"d\"},"
+        "\"backoff\":\"fixed:1s\",\"keepFailed\":\"5,1d\"}";
     bool failed = true;
 
     for (size_t nth = 1; failed; nth++) {
         struct emq__arena mem = {0};
-        emq_add_opts      o = {.size = 7};
-        emq_str           data = {0};
-        emq_error         err = {0};
+        emq_add_opts o = {.size = 7};
+        emq_str data = {0};
+        emq_error err = {0};
         CHECK(nth < NTH_MAX);
         test_fail_alloc(nth);
         emq_status s = emq__opts_from_batch(emq_cstr(line), &mem, &o, &data, &err);
@@ -49,8 +50,8 @@ EMQ_TEST(a_url_without_memory_is_nomem)
     n += 19000;
     for (size_t nth = 1; failed; nth++) {
         struct emq__arena mem = {0};
-        struct emq__url   u;
-        emq_error         err = {0};
+        struct emq__url u;
+        emq_error err = {0};
         CHECK(nth < NTH_MAX);
         test_fail_alloc(nth);
         emq_status s = emq__url_parse(emq_strn(text, n), &mem, &u, &err);
@@ -66,11 +67,13 @@ EMQ_TEST(a_url_without_memory_is_nomem)
 
 EMQ_TEST(writers_without_memory_leave_it_in_the_buffer)
 {
-    struct emq__job  j = {.id = {"7", 1}, .name = {"n", 1}, .data = {EMQ__KIND_BYTES, {"\xff", 1}},
-                          .stacktrace = {"[\"one\"]", 7}};
+    struct emq__job j = {.id = {"7", 1},
+                         .name = {"n", 1},
+                         .data = {EMQ__KIND_BYTES, {"\xff", 1}},
+                         .stacktrace = {"[\"one\"]", 7}};
     struct emq__opts o;
-    emq_str          id, name;
-    bool             failed = true;
+    emq_str id, name;
+    bool failed = true;
 
     CHECK_STATUS(emq__opts_from_public(NULL, &o, &id, &name, NULL), EMQ_OK);
     for (size_t nth = 1; failed; nth++) {
@@ -90,10 +93,10 @@ EMQ_TEST(writers_without_memory_leave_it_in_the_buffer)
 
 EMQ_TEST(a_refusal_needs_no_memory)
 {
-    emq_add_opts     in = {.size = sizeof in, .backoff_type = EMQ_BACKOFF_FIXED, .backoff_jitter = 1.5};
+    emq_add_opts in = {.size = sizeof in, .backoff_type = EMQ_BACKOFF_FIXED, .backoff_jitter = 1.5};
     struct emq__opts o;
-    emq_str          id, name;
-    emq_error        err = {0};
+    emq_str id, name;
+    emq_error err = {0};
 
     test_fail_alloc(1);
     emq_status s = emq__opts_from_public(&in, &o, &id, &name, &err);

@@ -5,8 +5,8 @@
 #include "model/policy.h"
 
 #include "base/str.h"
-#include "model/duration.h"
 #include "lib/test.h"
+#include "model/duration.h"
 
 static double unit(uint64_t *rnd)
 {
@@ -16,8 +16,8 @@ static double unit(uint64_t *rnd)
 EMQ_TEST(exponential_backoff_doubles_up_to_its_cap)
 {
     struct emq__backoff b = {.type = EMQ_BACKOFF_EXPONENTIAL, .delay_ms = 1000, .max_ms = 3600000};
-    static const int64_t expected[] = {1000, 2000, 4000, 8000, 16000, 32000, 64000, 128000, 256000,
-                                       512000, 1024000, 2048000, 3600000, 3600000};
+    static const int64_t expected[] = {1000,   2000,   4000,   8000,    16000,   32000,   64000,
+                                       128000, 256000, 512000, 1024000, 2048000, 3600000, 3600000};
 
     for (int32_t a = 1; a <= (int32_t)EMQ_ARRAY_LEN(expected); a++)
         CHECK_INT(emq__backoff_ms(&b, a, 0.5), expected[a - 1]);
@@ -122,7 +122,7 @@ EMQ_TEST(backoff_without_jitter_never_shrinks_with_the_attempts)
 EMQ_TEST(retry_goes_on_until_the_attempts_are_used_up)
 {
     struct emq__opts o = {.attempts = 3, .backoff = {EMQ_BACKOFF_EXPONENTIAL, 100, 0, 0}};
-    struct emq__job  j = {.state = EMQ_ACTIVE};
+    struct emq__job j = {.state = EMQ_ACTIVE};
 
     struct emq__retry r = emq__retry_decide(&j, &o, 0);
     CHECK(r.again);
@@ -140,7 +140,7 @@ EMQ_TEST(retry_goes_on_until_the_attempts_are_used_up)
 EMQ_TEST(retry_never_follows_the_only_attempt_or_an_at_most_once_hand_out)
 {
     struct emq__opts o = {.attempts = 1};
-    struct emq__job  j = {0};
+    struct emq__job j = {0};
 
     CHECK(!emq__retry_decide(&j, &o, 0).again);
     o.attempts = 0;

@@ -37,11 +37,14 @@ static int count_legal(enum emq__move move)
 
 EMQ_TEST(moves_are_exactly_those_of_the_table)
 {
-    static const struct { enum emq__move move; int count; } table[] = {
-        {EMQ__MOVE_ADD, 4},      {EMQ__MOVE_TAKE, 4},      {EMQ__MOVE_COMPLETE, 2},
-        {EMQ__MOVE_FAIL, 6},     {EMQ__MOVE_RETRY, 3},     {EMQ__MOVE_RELEASE, 3},
-        {EMQ__MOVE_RECOVER, 4},  {EMQ__MOVE_PROMOTE, 2},   {EMQ__MOVE_REPROCESS, 4},
-        {EMQ__MOVE_CANCEL, 8},   {EMQ__MOVE_PRIORITIZE, 4}, {EMQ__MOVE_REMOVE, 7},
+    static const struct {
+        enum emq__move move;
+        int count;
+    } table[] = {
+        {EMQ__MOVE_ADD, 4},     {EMQ__MOVE_TAKE, 4},       {EMQ__MOVE_COMPLETE, 2},
+        {EMQ__MOVE_FAIL, 6},    {EMQ__MOVE_RETRY, 3},      {EMQ__MOVE_RELEASE, 3},
+        {EMQ__MOVE_RECOVER, 4}, {EMQ__MOVE_PROMOTE, 2},    {EMQ__MOVE_REPROCESS, 4},
+        {EMQ__MOVE_CANCEL, 8},  {EMQ__MOVE_PRIORITIZE, 4}, {EMQ__MOVE_REMOVE, 7},
     };
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(table); i++)
@@ -59,7 +62,8 @@ EMQ_TEST(only_a_take_makes_a_job_active)
 EMQ_TEST(only_an_active_job_completes_and_a_finished_one_stays_finished)
 {
     for (int from = 0; from <= EMQ_STATE_COUNT; from++)
-        CHECK_INT(emq__move_legal(EMQ__MOVE_COMPLETE, from, EMQ_COMPLETED_STATE), from == EMQ_ACTIVE);
+        CHECK_INT(emq__move_legal(EMQ__MOVE_COMPLETE, from, EMQ_COMPLETED_STATE),
+                  from == EMQ_ACTIVE);
     for (int move = EMQ__MOVE_ADD; move <= EMQ__MOVE_REMOVE; move++) {
         if (move == EMQ__MOVE_REPROCESS || move == EMQ__MOVE_REMOVE)
             continue;

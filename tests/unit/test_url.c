@@ -8,13 +8,16 @@
 
 EMQ_TEST(url_splits_scheme_path_and_parameters)
 {
-    static const struct { const char *text, *scheme, *path, *sync, *prefix; } table[] = {
+    static const struct {
+        const char *text, *scheme, *path, *sync, *prefix;
+    } table[] = {
         {"sqlite:queue.db", "sqlite", "queue.db", NULL, NULL},
         {"SQLite:/a/b?sync=full", "sqlite", "/a/b", "full", NULL},
         {"sqlite::memory:", "sqlite", ":memory:", NULL, NULL},
         {"sqlite:", "sqlite", "", NULL, NULL},
         {"sqlite:x?", "sqlite", "x", NULL, NULL},
-        {"sqlite:a%20b%3F%25%c3%BC?prefix=bull%26co&sync=off", "sqlite", "a b?%\xc3\xbc", "off", "bull&co"},
+        {"sqlite:a%20b%3F%25%c3%BC?prefix=bull%26co&sync=off", "sqlite", "a b?%\xc3\xbc", "off",
+         "bull&co"},
         {"sqlite:a?sync=", "sqlite", "a", "", NULL},
         {"sqlite:a?sync=a=b?c", "sqlite", "a", "a=b?c", NULL},
         {"redis+unix:///run/x.sock?prefix=q", "redis+unix", "///run/x.sock", NULL, "q"},
@@ -26,8 +29,8 @@ EMQ_TEST(url_splits_scheme_path_and_parameters)
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(table); i++) {
         struct emq__arena mem = {0};
-        struct emq__url   u;
-        emq_error         err = {0};
+        struct emq__url u;
+        emq_error err = {0};
         CHECK_STATUS_ERR(emq__url_parse(emq_cstr(table[i].text), &mem, &u, &err), EMQ_OK, &err);
         CHECK_STR(u.scheme, table[i].scheme);
         CHECK_STR(u.path, table[i].path);
@@ -46,11 +49,11 @@ EMQ_TEST(url_splits_scheme_path_and_parameters)
 
 EMQ_TEST(url_takes_sixteen_parameters_and_refuses_the_seventeenth)
 {
-    char              text[256] = "sqlite:x?";
+    char text[256] = "sqlite:x?";
     struct emq__arena mem = {0};
-    struct emq__url   u;
-    emq_error         err = {0};
-    size_t            n = strlen(text);
+    struct emq__url u;
+    emq_error err = {0};
+    size_t n = strlen(text);
 
     for (int i = 0; i < 17; i++) {
         n += (size_t)snprintf(text + n, sizeof text - n, "%sp%d=%d", i ? "&" : "", i, i);
@@ -65,7 +68,11 @@ EMQ_TEST(url_takes_sixteen_parameters_and_refuses_the_seventeenth)
 
 EMQ_TEST(url_refuses_with_the_place_and_what_to_write)
 {
-    static const struct { const char *text; size_t len; const char *value, *rule; } bad[] = {
+    static const struct {
+        const char *text;
+        size_t len;
+        const char *value, *rule;
+    } bad[] = {
         {"", 0, "empty", "sqlite:PATH"},
         {"queue.db", 8, "\"queue.db\"", "sqlite:PATH"},
         {":memory:", 8, "\":memory:\"", "no scheme"},
@@ -87,9 +94,9 @@ EMQ_TEST(url_refuses_with_the_place_and_what_to_write)
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++) {
         struct emq__arena mem = {0};
-        struct emq__url   u;
-        emq_error         err = {0};
-        emq_status        s = emq__url_parse(emq_strn(bad[i].text, bad[i].len), &mem, &u, &err);
+        struct emq__url u;
+        emq_error err = {0};
+        emq_status s = emq__url_parse(emq_strn(bad[i].text, bad[i].len), &mem, &u, &err);
         expect_refused(s, &err, bad[i].text, bad[i].value, bad[i].rule);
         emq__arena_free(&mem);
     }
@@ -97,12 +104,13 @@ EMQ_TEST(url_refuses_with_the_place_and_what_to_write)
 
 EMQ_TEST(url_messages_never_carry_a_password)
 {
-    static const char *const bad[] = {"redis://u:hunter2@h?x", "redis://u:hunter2%@h", "redis://u:hunter2@h?a=1&a=hunter2"};
+    static const char *const bad[] = {"redis://u:hunter2@h?x", "redis://u:hunter2%@h",
+                                      "redis://u:hunter2@h?a=1&a=hunter2"};
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++) {
         struct emq__arena mem = {0};
-        struct emq__url   u;
-        emq_error         err = {0};
+        struct emq__url u;
+        emq_error err = {0};
         CHECK_STATUS(emq__url_parse(emq_cstr(bad[i]), &mem, &u, &err), EMQ_E_INVALID);
         CHECK(strstr(err.text, "hunter2") == NULL);
         emq__arena_free(&mem);
