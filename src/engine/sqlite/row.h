@@ -28,7 +28,13 @@ enum {
     SQ_EVENTS_DEFAULT = 10000 /* opts.maxLenEvents when it is not set */
 };
 
-/* ---- queues (row.c) ------------------------------------------------------------------------ */
+/* After sq_stmt() gave NULL. */
+static inline emq_status sq_no_stmt(const emq_error *err)
+{
+    return err && err->status < 0 ? (emq_status)err->status : EMQ_E_STORE;
+}
+
+/* ---- queues (queue.c) ---------------------------------------------------------------------- */
 
 struct sq_queue {
     emq_str prefix, name; /* borrowed from the caller */
@@ -45,7 +51,8 @@ struct sq_queue {
     int64_t concurrency, max, duration, max_events;
     /* during the act */
     bool    dirty; /* set by everything below that changes a column; set it when you change one */
-    bool    wake;  /* sq_queue_save() rings the bell */
+    bool    wake;  /* sq_queue_save() rings the bell: work became ready, or a slot free */
+    bool    wake_events; /* and the other one, for those who wait for results; events set it too */
     struct emq__buf events; /* lines not yet stored */
     int64_t n_events;
     int64_t trim_left;      /* records that retention may still remove in this act */
@@ -102,6 +109,8 @@ bool       sq_row_locked(const struct sq_tx *tx, const struct sq_row *row);
  * and queue are stored as given, not copied. Reads side rows as needed. */
 emq_status sq_job_read(struct sq_tx *tx, sqlite3_stmt *st, emq_str prefix, emq_str queue,
                        struct emq__arena *mem, struct emq__job **out, emq_error *err);
+/* What moves need, from the same statement; the strings are the job's. */
+void       sq_row_of_job(sqlite3_stmt *st, const struct emq__job *j, struct sq_row *row);
 /* By id; EMQ_NOT_FOUND leaves *out NULL. */
 emq_status sq_job_get(struct sq_tx *tx, const struct sq_queue *q, emq_str id,
                       struct emq__arena *mem, struct emq__job **out, emq_error *err);
@@ -116,7 +125,7 @@ struct sq_requeue {
     int64_t delay_ms;      /* > 0: delayed until tx->now_ms + delay_ms; else into the line */
     int64_t processed_at_ms; /* -1 = leave */
     bool    front;         /* of the line: of its own priority */
-    emq_str failed_reason; /* empty = leave */
+    emq_str failed_reason; /* ptr NULL = leave */
     emq_str stacktrace;    /* JSON; empty = leave */
 };
 struct sq_requeue sq_requeue_of(const struct sq_row *row);

@@ -85,10 +85,10 @@ CREATE TABLE emq_job (
     attempts_started INTEGER NOT NULL DEFAULT 0, -- ats
     stalled     INTEGER NOT NULL DEFAULT 0, -- stc
     fence       INTEGER NOT NULL DEFAULT 0, -- of the last hand-out; the token is worker:fence
-    lock_end    INTEGER NOT NULL DEFAULT 0, -- active: CLOCK_BOOTTIME ms
+    lock_end    INTEGER NOT NULL DEFAULT 0, -- active: CLOCK_BOOTTIME ms; staged: dedup TTL
     lock_boot   INTEGER NOT NULL DEFAULT 0, -- emq_boot of lock_end
-    mode        INTEGER NOT NULL DEFAULT 0, -- active: 0 at-least-once, 1 at-most-once
-    cancel      INTEGER NOT NULL DEFAULT 0, -- 1 = the owner was asked to stop
+    mode        INTEGER NOT NULL DEFAULT 0, -- active: 0 at-least-once, 1 at-most-once; staged: 1 lifo
+    cancel      INTEGER NOT NULL DEFAULT 0, -- 1 = the owner was asked to stop; staged: dedup flags
     logs        INTEGER NOT NULL DEFAULT 0, -- lines in emq_log
     side        INTEGER NOT NULL DEFAULT 0, -- 1: row in emq_data, 2: emq_result, 4: emq_dependency, 8: emq_history
     data_kind   INTEGER NOT NULL DEFAULT 0,
@@ -151,6 +151,8 @@ CREATE TABLE emq_dedup (
     PRIMARY KEY (qid, id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX emq_dedup_end ON emq_dedup (expires_at_ms) WHERE expires_at_ms > 0;
+
 -- keep-last: the last duplicate that came while the owner was active; added when that finishes.
 CREATE TABLE emq_dedup_next (
     qid   INTEGER NOT NULL,
@@ -160,7 +162,6 @@ CREATE TABLE emq_dedup_next (
     priority  INTEGER NOT NULL,
     delay_ms  INTEGER NOT NULL,
     lifo      INTEGER NOT NULL,
-    ttl_ms    INTEGER NOT NULL,
     grp   TEXT,
     scheduler  TEXT,
     parent_key TEXT,
@@ -192,21 +193,22 @@ CREATE TABLE emq_receipt (
 CREATE INDEX emq_receipt_age ON emq_receipt (at_ms);
 
 CREATE TABLE emq_stage (
-    sid    INTEGER PRIMARY KEY,
+    sid    INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again: jobs of a published stage still carry it
     prefix TEXT NOT NULL,
     name   TEXT NOT NULL,
     touched_at_ms INTEGER NOT NULL, -- last add; it expires an hour later
     jobs   INTEGER NOT NULL DEFAULT 0, -- the last sequence
-    dedup  INTEGER NOT NULL DEFAULT 0, -- 1 = some jobs have dedup ids, decided at the publication
+    eager  INTEGER NOT NULL DEFAULT 0, -- 1 = some jobs have dedup ids or lifo: placed by the publication itself
     UNIQUE (prefix, name)
 ) STRICT;
 
--- What a stage holds of one queue. After the publication (base > 0) the jobs count as what they
+-- What a stage holds of one queue. After the publication the jobs count as what they
 -- will be, and are put in their places in slices; the first job not yet placed has the sequence next.
 CREATE TABLE emq_stage_queue (
     qid    INTEGER NOT NULL,
     sid    INTEGER NOT NULL,
-    base   INTEGER NOT NULL DEFAULT 0, -- position of sequence 0; 0 = not published
+    base   INTEGER NOT NULL DEFAULT 0, -- position of sequence 0
+    published INTEGER NOT NULL DEFAULT 0,
     next   INTEGER NOT NULL DEFAULT 1,
     last   INTEGER NOT NULL DEFAULT 0,
     n_waiting     INTEGER NOT NULL DEFAULT 0,

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The end of a job: completed or failed, and how long its record stays. The one invariant: right
+ * after a finish the state holds no more records than the finishing job's retention allows, unless
+ * that would remove more than an act may (then the next finishes go on).
+ */
+#include "engine/sqlite/stage.h"
+
+#include "base/error.h"
+
+enum { CHUNK = 64 }; /* records looked at in one go */
+
+/* Removes the oldest `want` records of a state, or with want = 0 those finished by `until_ms`. Learns
+ * the age of the oldest that stays. */
+static emq_status remove_oldest(struct sq_tx *tx, struct sq_queue *q, int32_t state, int64_t want,
+                                int64_t until_ms, int64_t *removed, emq_error *err)
+{
+    struct { int64_t jid; int32_t side, logs; } list[CHUNK];
+    int64_t       limit = want > 0 && want < CHUNK ? want + 1 : CHUNK;
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_oldest, err);
+    int64_t       n = 0;
+    bool          row;
+    emq_status    s;
+
+    if (!st)
+        return sq_no_stmt(err);
+    sq_bind_i64(st, 1, q->qid);
+    sq_bind_i64(st, 2, state);
+    sq_bind_i64(st, 3, limit);
+    q->oldest[state] = 0;
+    while ((s = sq_step(tx->conn, st, &row, "retention", err)) == EMQ_OK && row) {
+        int64_t finished = sq_col_i64(st, 0);
+        if (n == CHUNK || (want > 0 ? n == want : finished > until_ms)) {
+            q->oldest[state] = finished;
+            break;
+        }
+        list[n].jid = sq_col_i64(st, 1);
+        list[n].side = (int32_t)sq_col_i64(st, 2);
+        list[n].logs = (int32_t)sq_col_i64(st, 3);
+        n++;
+    }
+    sqlite3_reset(st);
+    for (int64_t i = 0; s == EMQ_OK && i < n; i++)
+        s = sq_delete_rows(tx, list[i].jid, list[i].side, list[i].logs, err);
+    sq_count(q, state, -n);
+    q->totals.removed += n;
+    q->trim_left -= n;
+    *removed = n;
+    return s;
+}
+
+static emq_status retain(struct sq_tx *tx, struct sq_queue *q, int32_t state, struct emq__keep keep,
+                         emq_error *err)
+{
+    emq_status s = EMQ_OK;
+    int64_t    removed = 1;
+
+    while (s == EMQ_OK && removed > 0 && q->trim_left > 0 && keep.count > 0 &&
+           q->count[state] > keep.count)
+        s = remove_oldest(tx, q, state, q->count[state] - keep.count, 0, &removed, err);
+    if (keep.age_ms <= 0)
+        return s;
+    int64_t until = tx->now_ms - keep.age_ms;
+    removed = 1;
+    while (s == EMQ_OK && removed > 0 && q->trim_left > 0 && q->oldest[state] <= until)
+        s = remove_oldest(tx, q, state, 0, until, &removed, err);
+    return s;
+}
+
+static emq_status write_completed(struct sq_tx *tx, const struct sq_row *row,
+                                  const struct sq_finish *f, emq_error *err)
+{
+    bool          side = f->result.kind != 0 && f->result.bytes.len > SQ_INLINE_MAX;
+    sqlite3_stmt *st;
+    emq_status    s;
+
+    if (side) {
+        st = sq_stmt(tx->conn, SQ_SQL_result_insert, err);
+        if (!st)
+            return sq_no_stmt(err);
+        sq_bind_i64(st, 1, row->jid);
+        sq_bind_payload(st, 2, f->result);
+        s = sq_exec(tx->conn, st, "store result", err);
+        if (s != EMQ_OK)
+            return s;
+    }
+    st = sq_stmt(tx->conn, SQ_SQL_job_complete, err);
+    if (!st)
+        return sq_no_stmt(err);
+    sq_bind_i64(st, 1, row->jid);
+    sq_bind_i64(st, 2, row->finished_at_ms);
+    sq_bind_i64(st, 3, row->ord2);
+    sq_bind_i64(st, 4, row->atm);
+    sq_bind_i64(st, 5, row->expires_at_ms);
+    sq_bind_i64(st, 6, row->side | (side ? SQ_SIDE_RESULT : 0));
+    sq_bind_i64(st, 7, f->result.kind);
+    if (!side && f->result.kind != 0)
+        sq_bind_payload(st, 8, f->result);
+    return sq_exec(tx->conn, st, "complete job", err);
+}
+
+static emq_status write_failed(struct sq_tx *tx, const struct sq_row *row, const struct sq_finish *f,
+                               emq_error *err)
+{
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_fail, err);
+
+    if (!st)
+        return sq_no_stmt(err);
+    sq_bind_i64(st, 1, row->jid);
+    sq_bind_i64(st, 2, row->finished_at_ms);
+    sq_bind_i64(st, 3, row->ord2);
+    sq_bind_i64(st, 4, row->atm);
+    sq_bind_i64(st, 5, row->expires_at_ms);
+    sq_bind_i64(st, 6, row->ats);
+    sq_bind_i64(st, 7, row->stalled);
+    sq_bind_i64(st, 8, row->delay_ms);
+    sq_bind_text(st, 9, f->reason);
+    sq_bind_text_or_null(st, 10, f->stacktrace);
+    return sq_exec(tx->conn, st, "fail job", err);
+}
+
+static void finish_event(struct sq_queue *q, const struct sq_row *row, const struct sq_finish *f)
+{
+    bool completed = f->state == EMQ_COMPLETED_STATE;
+
+    sq_event_begin(q, completed ? "completed" : "failed");
+    sq_event_str(q, "jobId", row->id);
+    if (completed)
+        sq_event_payload(q, "returnvalue", f->result);
+    else
+        sq_event_str(q, "failedReason", f->reason);
+    sq_event_str(q, "prev", emq_cstr(f->prev));
+    sq_event_end(q);
+    if (completed || f->attempts <= 0 || f->atm < f->attempts)
+        return;
+    sq_event_begin(q, "retries-exhausted");
+    sq_event_str(q, "jobId", row->id);
+    sq_event_i64(q, "attemptsMade", f->atm);
+    sq_event_end(q);
+}
+
+emq_status sq_finish(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
+                     const struct sq_finish *f, bool *gone, struct emq__arena *mem, emq_error *err)
+{
+    int32_t    from = row->state;
+    emq_status s = sq_dedup_finished(tx, q, row, mem, err);
+
+    *gone = f->keep.count == 0;
+    if (s != EMQ_OK)
+        return s;
+    if (f->state == EMQ_COMPLETED_STATE)
+        q->totals.completed++;
+    else
+        q->totals.failed++;
+    q->wake_events = true;
+    if (from == EMQ_ACTIVE && q->concurrency > 0)
+        q->wake = true; /* a slot is free */
+    finish_event(q, row, f);
+    if (*gone)
+        return sq_row_delete(tx, q, row, false, err);
+
+    sq_count(q, from, -1);
+    if (from == EMQ_DELAYED && row->ats > 0)
+        q->retry_delayed--;
+    if (q->count[f->state] == 0)
+        q->oldest[f->state] = tx->now_ms;
+    sq_count(q, f->state, 1);
+    row->state = f->state;
+    row->atm = f->atm;
+    row->ats = f->ats;
+    row->stalled = f->stalled;
+    row->finished_at_ms = tx->now_ms;
+    row->expires_at_ms = f->keep.age_ms > 0 ? emq__sat_add(tx->now_ms, f->keep.age_ms) : 0;
+    row->ord1 = tx->now_ms;
+    row->ord2 = ++q->back;
+    s = f->state == EMQ_COMPLETED_STATE ? write_completed(tx, row, f, err)
+                                        : write_failed(tx, row, f, err);
+    return s == EMQ_OK ? retain(tx, q, f->state, f->keep, err) : s;
+}

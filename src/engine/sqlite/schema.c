@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Making and checking the schema. The one invariant: a file of a newer version is refused before
+ * anything in it is changed, and a step is applied whole or not at all.
+ */
+#include "engine/sqlite/sqlite.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+enum {
+    SCHEMA_VERSION = 1,       /* PRAGMA user_version of the last step */
+    APPLICATION_ID = 0x454d5131 /* "EMQ1", for file(1) */
+};
+
+/* steps[v] leads from version v to v + 1. */
+static const enum sq_sql steps[SCHEMA_VERSION] = {SQ_SQL_schema_create};
+
+static emq_status run(struct sq_conn *c, const char *sql, emq_error *err)
+{
+    int rc = sqlite3_exec(c->db, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? EMQ_OK : sq_error(c, rc, "schema", err);
+}
+
+static emq_status version_of(struct sq_conn *c, int64_t *version, emq_error *err)
+{
+    sqlite3_stmt *st = sq_stmt(c, SQ_SQL_schema_version, err);
+    bool          row = false;
+    emq_status    s;
+
+    if (!st)
+        return err && err->status < 0 ? (emq_status)err->status : EMQ_E_STORE;
+    s = sq_step(c, st, &row, "schema", err);
+    *version = row ? sq_col_i64(st, 0) : 0;
+    (void)sqlite3_reset(st);
+    return s;
+}
+
+static emq_status refuse_newer(int64_t version, emq_error *err)
+{
+    return emq__fail(err, EMQ_E_VERSION, 0, "schema",
+                     "the file has schema version %lld, this program knows up to %d: use a newer "
+                     "program; nothing was changed",
+                     (long long)version, SCHEMA_VERSION);
+}
+
+static emq_status set_number(struct sq_conn *c, const char *pragma, int64_t n, emq_error *err)
+{
+    char sql[80];
+
+    snprintf(sql, sizeof sql, "PRAGMA %s=%lld", pragma, (long long)n);
+    return run(c, sql, err);
+}
+
+static emq_status migrate(struct sq_conn *c, int64_t version, emq_error *err)
+{
+    emq_status s = EMQ_OK;
+
+    for (; s == EMQ_OK && version < SCHEMA_VERSION; version++)
+        s = run(c, sq_sql_text[steps[version]], err);
+    if (s == EMQ_OK)
+        s = set_number(c, "application_id", APPLICATION_ID, err);
+    return s == EMQ_OK ? set_number(c, "user_version", SCHEMA_VERSION, err) : s;
+}
+
+/* The row of this boot; locks carry its number. */
+static emq_status note_boot(struct sq *s, struct sq_conn *c, emq_error *err)
+{
+    sqlite3_stmt *st = sq_stmt(c, SQ_SQL_boot_note, err);
+    bool          row = false;
+    emq_status    status;
+
+    if (!st)
+        return err && err->status < 0 ? (emq_status)err->status : EMQ_E_STORE;
+    sq_bind_text(st, 1, emq__boot_id());
+    sq_bind_i64(st, 2, sq_now_ms(s));
+    status = sq_exec(c, st, "schema", err);
+    if (status == EMQ_OK)
+        st = sq_stmt(c, SQ_SQL_boot_get, err);
+    if (status != EMQ_OK || !st)
+        return status != EMQ_OK ? status : EMQ_E_STORE;
+    sq_bind_text(st, 1, emq__boot_id());
+    status = sq_step(c, st, &row, "schema", err);
+    if (status == EMQ_OK && row)
+        sq_set_boot(s, sq_col_i64(st, 0));
+    (void)sqlite3_reset(st);
+    return status;
+}
+
+emq_status sq_schema_setup(struct sq *s, struct sq_conn *c, emq_error *err)
+{
+    int64_t    version = 0;
+    emq_status status = run(c, "BEGIN IMMEDIATE", err);
+
+    if (status != EMQ_OK)
+        return status;
+    status = version_of(c, &version, err);
+    if (status == EMQ_OK && version > SCHEMA_VERSION)
+        status = refuse_newer(version, err);
+    if (status == EMQ_OK && version < SCHEMA_VERSION)
+        status = migrate(c, version, err);
+    if (status == EMQ_OK)
+        status = note_boot(s, c, err);
+    if (status == EMQ_OK)
+        status = run(c, "COMMIT", err);
+    if (status != EMQ_OK)
+        (void)sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+emq_status sq_schema_check(struct sq_tx *tx, emq_error *err)
+{
+    int64_t    version = 0;
+    emq_status s = version_of(tx->conn, &version, err);
+
+    if (s != EMQ_OK || version == SCHEMA_VERSION)
+        return s;
+    if (version > SCHEMA_VERSION)
+        return refuse_newer(version, err);
+    return emq__fail(err, EMQ_E_VERSION, 0, "schema",
+                     "the file has schema version %lld, expected %d: it was replaced; open it anew",
+                     (long long)version, SCHEMA_VERSION);
+}
