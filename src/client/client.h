@@ -154,11 +154,14 @@ void emq__worker_name(emq_client *c, char out[EMQ_WORKER_NAME_MAX + 1]);
 /* ---- waiting ----------------------------------------------------------------------------- */
 
 /* begin (EMQ_OK, EMQ_CANCELLED, failures), steps, end. A step sleeps at most ms, and at most a second,
- * at the queue's bell: EMQ_OK and EMQ_TIMEOUT both mean "look again"; EMQ_CANCELLED; failures. */
+ * at a bell (a queue's name): EMQ_OK and EMQ_TIMEOUT both mean "look again"; EMQ_CANCELLED; failures. */
 emq_status emq__wait_begin(emq_client *c, struct emq__waiter **out, emq_error *err);
-emq_status emq__wait_step(emq_client *c, struct emq__waiter *w, emq_str queue, uint64_t ticket,
+emq_status emq__wait_step(emq_client *c, struct emq__waiter *w, emq_str bell, uint64_t ticket,
                           int64_t ms, emq_error *err);
 void       emq__wait_end(struct emq__waiter *w); /* NULL is allowed */
+/* The bell for those who wait for events and results, instead of the queue's own. */
+enum { EMQ__BELL_NAME_MAX = EMQ_QUEUE_NAME_MAX + sizeof EMQ__BELL_EVENTS };
+emq_str emq__bell_of_events(emq_str queue, char out[EMQ__BELL_NAME_MAX]);
 /* What is left of a wait of timeout_ms (-1 = for ever) that began at `start`; 0 = it is over. */
 int64_t emq__wait_left(struct emq__mono start, int64_t timeout_ms);
 

@@ -332,6 +332,7 @@ emq_status emq_events(emq_client *c, emq_str queue, emq_str after, size_t limit,
     struct emq__waiter *w = NULL;
     int64_t             step_ms = LOOK_FIRST_MS;
     int32_t             n = limit > EVENTS_MAX ? EVENTS_MAX : limit ? (int32_t)limit : EVENTS_DEFAULT;
+    char                name[EMQ__BELL_NAME_MAX];
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK && !out)
@@ -342,15 +343,16 @@ emq_status emq_events(emq_client *c, emq_str queue, emq_str after, size_t limit,
         s = emq__wait_begin(c, &w, err);
     if (!after.ptr)
         after = emq_strn("", 0);
+    emq_str bell = s == EMQ_OK ? emq__bell_of_events(queue, name) : queue;
     while (s == EMQ_OK) {
-        uint64_t ticket = c->e->ops->ticket(c->e, c->prefix, &queue, 1);
+        uint64_t ticket = c->e->ops->ticket(c->e, c->prefix, &bell, 1);
         s = read_events(c, queue, n, &after, &keep, out, err);
         if (s != EMQ_TIMEOUT)
             break;
         int64_t left = emq__wait_left(start, wait_ms);
         if (left == 0)
             break;
-        s = emq__wait_step(c, w, queue, ticket, left < step_ms ? left : step_ms, err);
+        s = emq__wait_step(c, w, bell, ticket, left < step_ms ? left : step_ms, err);
         if (s == EMQ_TIMEOUT)
             s = EMQ_OK;
         step_ms = step_ms * 2 < LOOK_MAX_MS ? step_ms * 2 : LOOK_MAX_MS;

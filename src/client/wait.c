@@ -72,7 +72,7 @@ void emq__wait_end(struct emq__waiter *w)
         atomic_store(&w->state, FREE);
 }
 
-emq_status emq__wait_step(emq_client *c, struct emq__waiter *w, emq_str queue, uint64_t ticket,
+emq_status emq__wait_step(emq_client *c, struct emq__waiter *w, emq_str bell, uint64_t ticket,
                           int64_t ms, emq_error *err)
 {
     struct emq__arena    mem = {0};
@@ -82,7 +82,7 @@ emq_status emq__wait_step(emq_client *c, struct emq__waiter *w, emq_str queue, u
         return EMQ_CANCELLED;
     struct emq__wait_req req = {
         .prefix = c->prefix,
-        .queues = &queue,
+        .queues = &bell,
         .n = 1,
         .ticket = ticket,
         .timeout_ms = ms < 1 ? 1 : ms > STEP_MAX_MS ? STEP_MAX_MS : ms,
@@ -97,6 +97,13 @@ emq_status emq__wait_step(emq_client *c, struct emq__waiter *w, emq_str queue, u
         return EMQ_TIMEOUT;
     }
     return s;
+}
+
+emq_str emq__bell_of_events(emq_str queue, char out[EMQ__BELL_NAME_MAX])
+{
+    int n = snprintf(out, EMQ__BELL_NAME_MAX, "%.*s%s", EMQ_STR_ARG(queue), EMQ__BELL_EVENTS);
+
+    return emq_strn(out, n > 0 && n < EMQ__BELL_NAME_MAX ? (size_t)n : 0);
 }
 
 int64_t emq__wait_left(struct emq__mono start, int64_t timeout_ms)
@@ -132,6 +139,7 @@ emq_status emq_wait(emq_client *c, emq_str queue, emq_str id, int64_t timeout_ms
     struct emq__mono    start = emq__mono_now();
     struct emq__waiter *w = NULL;
     int64_t             step_ms = LOOK_FIRST_MS;
+    char                name[EMQ__BELL_NAME_MAX];
 
     emq_status s = emq__client_check_job(c, queue, id, where, err);
     if (s == EMQ_OK && timeout_ms != -1)
@@ -141,18 +149,19 @@ emq_status emq_wait(emq_client *c, emq_str queue, emq_str id, int64_t timeout_ms
     emq_job *job = emq__job_new();
     if (!job)
         return emq__no_memory(where, err);
+    emq_str bell = emq__bell_of_events(queue, name);
     if (timeout_ms != 0)
         s = emq__wait_begin(c, &w, err);
     while (s == EMQ_OK) {
-        uint64_t ticket = c->e->ops->ticket(c->e, c->prefix, &queue, 1);
+        uint64_t ticket = c->e->ops->ticket(c->e, c->prefix, &bell, 1);
         s = look(c, queue, id, job, err);
         if (s != EMQ_TIMEOUT)
             break;
         int64_t left = emq__wait_left(start, timeout_ms);
         if (left == 0)
             break;
-        /* The bell rings for new work, not for every end of a job: soon at first, then seldom. */
-        s = emq__wait_step(c, w, queue, ticket, left < step_ms ? left : step_ms, err);
+        /* A bell may be missed, and not every store has one: soon at first, then seldom. */
+        s = emq__wait_step(c, w, bell, ticket, left < step_ms ? left : step_ms, err);
         if (s == EMQ_TIMEOUT)
             s = EMQ_OK;
         step_ms = step_ms * 2 < STEP_MAX_MS ? step_ms * 2 : STEP_MAX_MS;
