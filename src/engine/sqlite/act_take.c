@@ -49,7 +49,7 @@ static emq_status promote_one(struct sq_tx *tx, struct sq_queue *q, struct sq_ro
     if (!st)
         return sq_no_stmt(err);
     sq_count(q, EMQ_DELAYED, -1);
-    if (row->ats > 0)
+    if (row->fence > 0)
         q->retry_delayed--;
     row->state = row->priority > 0 ? EMQ_PRIORITIZED : EMQ_WAITING;
     sq_count(q, row->state, 1);

@@ -160,7 +160,7 @@ emq_status sq_finish(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
         return sq_row_delete(tx, q, row, false, err);
 
     sq_count(q, from, -1);
-    if (from == EMQ_DELAYED && row->ats > 0)
+    if (from == EMQ_DELAYED && row->fence > 0)
         q->retry_delayed--;
     if (q->count[f->state] == 0)
         q->oldest[f->state] = tx->now_ms;

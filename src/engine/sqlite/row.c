@@ -264,13 +264,13 @@ const char *sq_state_raw(int state)
 
 /* ---- moves ------------------------------------------------------------------------------------- */
 
-static void count_move(struct sq_queue *q, const struct sq_row *from, int32_t state, int32_t ats)
+static void count_move(struct sq_queue *q, const struct sq_row *from, int32_t state)
 {
     sq_count(q, from->state, -1);
     sq_count(q, state, 1);
-    if (from->state == EMQ_DELAYED && from->ats > 0)
+    if (from->state == EMQ_DELAYED && from->fence > 0)
         q->retry_delayed--;
-    if (state == EMQ_DELAYED && ats > 0)
+    if (state == EMQ_DELAYED && from->fence > 0)
         q->retry_delayed++;
 }
 
@@ -315,7 +315,7 @@ emq_status sq_row_requeue(struct sq_tx *tx, struct sq_queue *q, struct sq_row *r
         delayed_place(q, emq__sat_add(tx->now_ms, to->delay_ms), &new.state, &new.ord1, &new.ord2);
     else
         line_place(q, to->priority, to->front, &new.state, &new.ord1, &new.ord2);
-    count_move(q, row, new.state, to->ats);
+    count_move(q, row, new.state);
     new.priority = to->priority;
     new.atm = to->atm;
     new.ats = to->ats;
@@ -381,7 +381,7 @@ emq_status sq_row_reprocess(struct sq_tx *tx, struct sq_queue *q, struct sq_row 
     if (reset)
         new.atm = new.ats = new.stalled = 0;
     line_place(q, row->priority, front, &new.state, &new.ord1, &new.ord2);
-    count_move(q, row, new.state, new.ats);
+    count_move(q, row, new.state);
     q->oldest[row->state] = 0;
     new.delay_ms = new.finished_at_ms = new.expires_at_ms = 0;
     sq_bind_i64(st, 1, row->jid);
@@ -427,7 +427,7 @@ emq_status sq_row_delete(struct sq_tx *tx, struct sq_queue *q, const struct sq_r
     if (s != EMQ_OK)
         return s;
     sq_count(q, row->state, -1);
-    if (row->state == EMQ_DELAYED && row->ats > 0)
+    if (row->state == EMQ_DELAYED && row->fence > 0)
         q->retry_delayed--;
     if (row->state == EMQ_ACTIVE && q->concurrency > 0)
         q->wake = true; /* a slot is free */
