@@ -277,6 +277,21 @@ static emq_status obliterate_pause(struct sq_tx *tx, struct sq_queue *q, emq_err
     return sq_exec(tx->conn, st, "obliterate", err);
 }
 
+/* The queue's row counts the events that a slice has left. */
+static emq_status count_events(struct sq_tx *tx, struct sq_queue *q, emq_error *err)
+{
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_obliterate_events_left, err);
+    bool          got;
+    if (!st)
+        return sq_no_stmt(err);
+    sq_bind_i64(st, 1, q->qid);
+    emq_status s = sq_step(tx->conn, st, &got, "obliterate", err);
+    if (s == EMQ_OK && got)
+        q->event_count = sq_col_i64(st, 0);
+    sqlite3_reset(st);
+    return s;
+}
+
 static emq_status obliterate_rest(struct sq_tx *tx, struct sq_queue *q, struct obliterate_arg *a,
                                   emq_error *err)
 {
@@ -287,6 +302,8 @@ static emq_status obliterate_rest(struct sq_tx *tx, struct sq_queue *q, struct o
     emq_status               s = EMQ_OK;
     for (size_t i = 0; i < EMQ_ARRAY_LEN(sliced) && s == EMQ_OK && a->left > 0; i++)
         s = on_qid(tx, q, sliced[i], &a->left, err);
+    if (s == EMQ_OK)
+        s = count_events(tx, q, err);
     if (s != EMQ_OK || a->left <= 0)
         return s;
     for (size_t i = 0; i < EMQ_ARRAY_LEN(whole) && s == EMQ_OK; i++)

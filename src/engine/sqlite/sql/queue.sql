@@ -27,6 +27,9 @@ DELETE FROM emq_dedup WHERE qid = ?1 AND id IN
 DELETE FROM emq_event WHERE qid = ?1 AND ms <=
     (SELECT max(ms) FROM (SELECT ms FROM emq_event WHERE qid = ?1 ORDER BY ms, seq LIMIT ?2));
 
+-- name: obliterate_events_left
+SELECT coalesce(sum(n), 0) FROM emq_event WHERE qid = ?1;
+
 -- name: obliterate_metrics
 DELETE FROM emq_metric WHERE qid = ?1 AND (target, minute) IN
     (SELECT target, minute FROM emq_metric WHERE qid = ?1 LIMIT ?2);
