@@ -13,7 +13,7 @@ nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 
 sed -n 's/^    \(emq_[a-z_]*\);$/\1/p' "$sym" >"$dir/listed"
 LC_ALL=C sort -c "$dir/listed"
 # A declaration may be spread over lines: joined, then cut at ECHOMQ_API.
-cat "$@" | tr '\n' ' ' | sed 's/ECHOMQ_API /\n&/g' |
+cat "$@" | grep -v '^#' | tr '\n' ' ' | sed 's/ECHOMQ_API /\n&/g' |
     sed -n 's/^ECHOMQ_API [^(]*[ *]\(emq_[a-z_]*\)(.*/\1/p' | LC_ALL=C sort >"$dir/declared"
 diff "$dir/listed" "$dir/built"
 diff "$dir/listed" "$dir/declared"

@@ -34,7 +34,7 @@ static const struct {
     X(emq_promote_all) X(emq_queues) X(emq_remove) X(emq_resume) X(emq_retry) X(emq_retry_all)
     X(emq_set_concurrency) X(emq_set_data) X(emq_set_delay) X(emq_set_priority) X(emq_set_progress)
     X(emq_settle) X(emq_state_name) X(emq_state_parse) X(emq_stats) X(emq_status_name)
-    X(emq_status_text) X(emq_strn) X(emq_sweep) X(emq_take) X(emq_version) X(emq_wait) X(emq_wake)
+    X(emq_status_text) X(emq_sweep) X(emq_take) X(emq_version) X(emq_wait) X(emq_wake)
     X(emq_worker_dump) X(emq_worker_free) X(emq_worker_get_stats) X(emq_worker_join)
     X(emq_worker_pause) X(emq_worker_resume) X(emq_worker_start) X(emq_worker_stop)
 #undef X
