@@ -9,43 +9,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-struct bench {
-    struct wf      f;
-    struct probe   p;
-    struct wf_opts o;
-};
-
-static struct bench *bench_open(const char *queues)
-{
-    struct bench *b = calloc(1, sizeof *b);
-
-    CHECK(b != NULL);
-    wf_open(&b->f);
-    probe_init(&b->p);
-    wf_opts(&b->o, queues, &b->p);
-    return b;
-}
-
-static void bench_close(struct bench *b)
-{
-    CHECK_INT(b->p.wrong, 0);
-    wf_close(&b->f);
-    probe_free(&b->p);
-    free(b);
-}
-
-/* Runs everything there is and ends. */
-static emq_worker_stats work_off(struct bench *b)
-{
-    b->o.o.exit_when_empty = 1;
-    emq_worker *w = wf_start(&b->f, &b->o);
-    emq_error   err = {0};
-    CHECK_STATUS_ERR(emq_worker_join(w, PATIENCE_MS, &err), EMQ_OK, &err);
-    emq_worker_stats st = wf_stats(w);
-    emq_worker_free(w);
-    return st;
-}
-
 EMQ_TEST(a_job_is_run_once_and_completed_with_its_result)
 {
     struct bench *b = bench_open("q");

@@ -464,3 +464,36 @@ emq_worker_stats wf_stats(emq_worker *w)
     emq_worker_get_stats(w, &st);
     return st;
 }
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+struct bench *bench_open(const char *queues)
+{
+    struct bench *b = calloc(1, sizeof *b);
+
+    CHECK(b != NULL);
+    wf_open(&b->f);
+    probe_init(&b->p);
+    wf_opts(&b->o, queues, &b->p);
+    return b;
+}
+
+void bench_close(struct bench *b)
+{
+    CHECK_INT(b->p.wrong, 0);
+    wf_close(&b->f);
+    probe_free(&b->p);
+    free(b);
+}
+
+emq_worker_stats work_off(struct bench *b)
+{
+    emq_error err = {0};
+
+    b->o.o.exit_when_empty = 1;
+    emq_worker *w = wf_start(&b->f, &b->o);
+    CHECK_STATUS_ERR(emq_worker_join(w, PATIENCE_MS, &err), EMQ_OK, &err);
+    emq_worker_stats st = wf_stats(w);
+    emq_worker_free(w);
+    return st;
+}

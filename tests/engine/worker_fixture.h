@@ -122,4 +122,16 @@ void        wf_finish(emq_worker *w);
 void        wf_stop(emq_worker *w, int now);
 emq_worker_stats wf_stats(emq_worker *w);
 
+/* ---- all of it --------------------------------------------------------------------------- */
+
+struct bench {
+    struct wf      f;
+    struct probe   p;
+    struct wf_opts o;
+};
+struct bench *bench_open(const char *queues);
+void          bench_close(struct bench *b); /* no handler may have seen anything wrong */
+/* Runs everything there is, ends, and tells the sums. */
+emq_worker_stats work_off(struct bench *b);
+
 #endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Administration: remove, cancel, writes to jobs, settings, obliterate, history.
+ */
+#include "lib/engine_fixture.h"
+
+static struct emq__obliterate_res obliterate(struct fx *t, const char *queue, bool force,
+                                             int32_t limit, emq_status want)
+{
+    struct emq__obliterate_req req = {
+        .prefix = FX_PREFIX, .queue = emq_cstr(queue), .force = force, .limit = limit};
+    struct emq__obliterate_res res;
+
+    CHECK_STATUS(FX_CALL(t, obliterate, &req, &res), want);
+    return res;
+}
+
+ENGINE_TEST(a_job_of_every_state_can_be_removed)
+{
+    must_add(t, "q", "x");
+    must_add(t, "q", "x");
+    fail_ok(t, must_take(t, "q"), "broken");
+    settle_ok(t, must_take(t, "q"));
+    must_add(t, "q", "x");
+    must_add_priority(t, "q", 3);
+    must_add_delayed(t, "q", 5000);
+    for (int i = 1; i <= 5; i++) {
+        char id[16];
+        (void)snprintf(id, sizeof id, "%d", i);
+        CHECK_STATUS(CHANGE(t, "q", S(id), .kind = EMQ__CHANGE_REMOVE), EMQ_OK);
+        assert_null(get_job(t, "q", S(id)));
+    }
+    CHECK_INT(dump(t, "q").n, 0);
+    CHECK_INT(dump(t, "q").stray, 0);
+    CHECK_INT(stats(t, "q").totals.removed, 5);
+}
+
+ENGINE_TEST(a_job_under_a_live_lock_is_not_removed)
+{
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    CHECK_STATUS(CHANGE(t, "q", j->id, .kind = EMQ__CHANGE_REMOVE), EMQ_LOCKED);
+    settle_ok(t, j);
+}
+
+ENGINE_TEST(an_active_job_whose_lock_ended_can_be_removed)
+{
+    must_add(t, "q", "x");
+    must_take(t, "q");
+    advance(t, FX_LOCK_MS + 1000);
+    CHECK_STATUS(CHANGE(t, "q", S("1"), .kind = EMQ__CHANGE_REMOVE), EMQ_OK);
+    CHECK_INT(stats(t, "q").count[EMQ_ACTIVE], 0);
+}
+
+ENGINE_TEST(removing_nothing_says_not_found)
+{
+    CHECK_STATUS(CHANGE(t, "q", S("1"), .kind = EMQ__CHANGE_REMOVE), EMQ_NOT_FOUND);
+}
+
+ENGINE_TEST(a_change_answers_for_each_id)
+{
+    emq_str                ids[3] = {S("1"), S("9"), S("2")};
+    struct emq__change_req req = {.prefix = FX_PREFIX, .queue = S("q"), .ids = ids, .n = 3,
+                                  .change.kind = EMQ__CHANGE_REMOVE};
+    struct emq__change_res res;
+
+    must_add(t, "q", "x");
+    must_add(t, "q", "x");
+    must_take(t, "q");
+    CHECK_STATUS(FX_CALL(t, change, &req, &res), EMQ_OK);
+    CHECK_STATUS(res.changed[0].outcome, EMQ_LOCKED);
+    CHECK_STATUS(res.changed[1].outcome, EMQ_NOT_FOUND);
+    CHECK_STATUS(res.changed[2].outcome, EMQ_OK);
+    CHECK_INT(res.changed[2].state, 0);
+}
+
+ENGINE_TEST(cancelling_an_active_job_asks_its_owner_to_stop)
+{
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    CHECK(!extend(t, j, FX_LOCK_MS).cancel);
+    CHECK_STATUS(CHANGE(t, "q", j->id, .kind = EMQ__CHANGE_CANCEL, .admin = S("root")), EMQ_OK);
+    CHECK_STATE(t, "q", j->id, EMQ_ACTIVE);
+    CHECK_INT(must_get(t, "q", j->id)->cancel, 1);
+    CHECK(extend(t, j, FX_LOCK_MS).cancel);
+    settle_ok(t, j);
+    CHECK_INT(must_get(t, "q", j->id)->cancel, 0);
+}
+
+ENGINE_TEST(a_cancel_request_ends_with_the_hand_out)
+{
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    CHECK_STATUS(CHANGE(t, "q", j->id, .kind = EMQ__CHANGE_CANCEL), EMQ_OK);
+    retry_ok(t, j, 0);
+    j = must_take(t, "q");
+    CHECK_INT(j->cancel, 0);
+    CHECK(!extend(t, j, FX_LOCK_MS).cancel);
+}
+
+ENGINE_TEST(cancelling_a_job_that_is_not_active_fails_it)
+{
+    must_add(t, "q", "x");
+    must_add_priority(t, "q", 3);
+    must_add_delayed(t, "q", 5000);
+    for (int i = 1; i <= 3; i++) {
+        char id[16];
+        (void)snprintf(id, sizeof id, "%d", i);
+        CHECK_STATUS(CHANGE(t, "q", S(id), .kind = EMQ__CHANGE_CANCEL), EMQ_OK);
+        struct emq__job *j = must_get(t, "q", S(id));
+        CHECK_INT(j->state, EMQ_FAILED_STATE);
+        CHECK_STR(j->failed_reason, EMQ__TEXT_CANCELLED);
+        CHECK_INT(j->attempts_made, 0);
+    }
+    CHECK_INT(stats(t, "q").totals.failed, 3);
+}
+
+ENGINE_TEST(cancelling_a_finished_job_is_refused)
+{
+    must_add(t, "q", "x");
+    settle_ok(t, must_take(t, "q"));
+    CHECK_STATUS(CHANGE(t, "q", S("1"), .kind = EMQ__CHANGE_CANCEL), EMQ_WRONG_STATE);
+}
+
+ENGINE_TEST(progress_data_and_log_are_the_owners)
+{
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    struct emq__auth owner = {.token = j->token};
+
+    CHECK_STATUS(write_job(t, "q", j->id, owner, EMQ__WRITE_PROGRESS, "{\"at\":40}", 0), EMQ_OK);
+    CHECK_STATUS(write_job(t, "q", j->id, owner, EMQ__WRITE_DATA, "new data", 0), EMQ_OK);
+    CHECK_STATUS(write_job(t, "q", j->id, owner, EMQ__WRITE_LOG, "line", 1000), EMQ_OK);
+    j = must_get(t, "q", j->id);
+    CHECK_STR(j->progress, "{\"at\":40}");
+    CHECK_STR(j->data.bytes, "new data");
+}
+
+ENGINE_TEST(a_former_owner_can_write_nothing)
+{
+    static const enum emq__write_kind kinds[] = {EMQ__WRITE_PROGRESS, EMQ__WRITE_DATA,
+                                                 EMQ__WRITE_LOG};
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    struct emq__auth owner = {.token = j->token};
+    settle_ok(t, j);
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(kinds); i++)
+        CHECK_STATUS(write_job(t, "q", j->id, owner, kinds[i], "7", -1), EMQ_LOST);
+    j = must_get(t, "q", j->id);
+    CHECK_STR(j->data.bytes, "x");
+    CHECK_INT(j->progress.len, 0);
+    CHECK_STATUS(write_job(t, "q", S("9"), owner, EMQ__WRITE_DATA, "7", -1), EMQ_NOT_FOUND);
+    assert_null(get_job(t, "q", S("9")));
+}
+
+ENGINE_TEST(an_administrator_writes_to_any_job)
+{
+    struct emq__auth admin = {.admin = S("root")};
+    must_add(t, "q", "x");
+    CHECK_STATUS(write_job(t, "q", S("1"), admin, EMQ__WRITE_DATA, "fixed", 0), EMQ_OK);
+    CHECK_STR(must_take(t, "q")->data.bytes, "fixed");
+    CHECK_STATUS(write_job(t, "q", S("1"), admin, EMQ__WRITE_LOG, "note", -1), EMQ_OK);
+    CHECK_STATUS(write_job(t, "q", S("9"), admin, EMQ__WRITE_LOG, "note", -1), EMQ_NOT_FOUND);
+}
+
+ENGINE_TEST(a_write_of_nobody_is_refused)
+{
+    struct emq__write_req req = {.prefix = FX_PREFIX, .queue = S("q"), .id = S("1"),
+                                 .kind = EMQ__WRITE_DATA, .value = {EMQ__KIND_TEXT, S("y")}};
+    struct emq__write_res res;
+
+    must_add(t, "q", "x");
+    CHECK_STATUS(t->e->ops->write(t->e, &req, &res, &t->mem, &t->err), EMQ_E_INVALID);
+    CHECK_STR(must_get(t, "q", S("1"))->data.bytes, "x");
+}
+
+ENGINE_TEST(administrative_acts_and_refused_acks_are_in_the_history)
+{
+    struct emq__history_req req = {FX_PREFIX, S("q"), S("1")};
+    struct emq__history_res res;
+
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    advance(t, FX_LOCK_MS + 1000);
+    sweep(t, "q", 3);
+    CHECK_STATUS(settle(t, j, fx_settle(j, EMQ__SETTLE_COMPLETED)).outcome, EMQ_LOST);
+    CHECK_STATUS(write_job(t, "q", S("1"), (struct emq__auth){.admin = S("root")}, EMQ__WRITE_DATA,
+                           "y", 0), EMQ_OK);
+    CHECK_STATUS(FX_CALL(t, history, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, 3);
+    assert_non_null(memmem(res.json[0].ptr, res.json[0].len, "\"recovered\"", 11));
+    assert_non_null(memmem(res.json[1].ptr, res.json[1].len, "\"refused\"", 9));
+    assert_non_null(memmem(res.json[1].ptr, res.json[1].len, j->token.ptr, j->token.len));
+    assert_non_null(memmem(res.json[2].ptr, res.json[2].len, "\"root\"", 6));
+}
+
+ENGINE_TEST(a_normal_life_leaves_no_history)
+{
+    struct emq__history_req req = {FX_PREFIX, S("q"), S("1")};
+    struct emq__history_res res;
+
+    must_add(t, "q", "x");
+    settle_ok(t, must_take(t, "q"));
+    CHECK_STATUS(FX_CALL(t, history, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, 0);
+}
+
+ENGINE_TEST(pause_stops_new_hand_outs_only)
+{
+    must_add(t, "q", "x");
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    must_meta(t, "q", "paused", "1");
+    struct emq__taken taken = take_n(t, "q", 1);
+    CHECK_INT(taken.n, 0);
+    CHECK(taken.paused);
+    CHECK(stats(t, "q").paused);
+    settle_ok(t, j);
+    must_add(t, "q", "x");
+    assert_null(take_one(t, "q"));
+    must_meta(t, "q", "paused", "");
+    CHECK_STR(must_take(t, "q")->id, "2");
+}
+
+ENGINE_TEST(a_recovered_job_waits_on_a_paused_queue)
+{
+    must_add(t, "q", "x");
+    must_take(t, "q");
+    must_meta(t, "q", "paused", "1");
+    advance(t, FX_LOCK_MS + 1000);
+    CHECK_INT(sweep(t, "q", 3).n_recovered, 1);
+    assert_null(take_one(t, "q"));
+    CHECK_STATE(t, "q", S("1"), EMQ_WAITING);
+}
+
+ENGINE_TEST(resume_changes_the_ticket)
+{
+    emq_str  q = S("q");
+    uint64_t before;
+
+    must_add(t, "q", "x");
+    must_meta(t, "q", "paused", "1");
+    before = t->e->ops->ticket(t->e, FX_PREFIX, &q, 1);
+    must_meta(t, "q", "paused", "");
+    CHECK(t->e->ops->ticket(t->e, FX_PREFIX, &q, 1) != before);
+}
+
+ENGINE_TEST(settings_are_kept_as_text_and_sorted)
+{
+    struct emq__meta_req req = {.prefix = FX_PREFIX, .queue = S("q")};
+    struct emq__meta_res res;
+
+    must_meta(t, "q", "x-own", "any text ä");
+    must_meta(t, "q", "concurrency", "5");
+    must_meta(t, "q", "max", "9");
+    must_meta(t, "q", "max", "");
+    CHECK_STATUS(FX_CALL(t, meta, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, 2);
+    CHECK_STR(res.fields[0].field, "concurrency");
+    CHECK_STR(res.fields[0].value, "5");
+    CHECK_STR(res.fields[1].field, "x-own");
+    CHECK_STR(res.fields[1].value, "any text ä");
+}
+
+ENGINE_TEST(reading_settings_makes_no_queue)
+{
+    struct emq__meta_req req = {.prefix = FX_PREFIX, .queue = S("nowhere")};
+    struct emq__meta_res res;
+
+    CHECK_STATUS(FX_CALL(t, meta, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, 0);
+    CHECK(!stats(t, "nowhere").exists);
+}
+
+ENGINE_TEST(obliterate_needs_a_paused_queue)
+{
+    must_add(t, "q", "x");
+    obliterate(t, "q", false, 1000, EMQ_WRONG_STATE);
+    must_meta(t, "q", "paused", "1");
+    CHECK_INT(obliterate(t, "q", false, 1000, EMQ_OK).count, 1);
+    CHECK(!stats(t, "q").exists);
+}
+
+ENGINE_TEST(obliterate_refuses_while_jobs_are_active)
+{
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    must_meta(t, "q", "paused", "1");
+    obliterate(t, "q", false, 1000, EMQ_LOCKED);
+    CHECK_STATE(t, "q", j->id, EMQ_ACTIVE);
+    CHECK_INT(obliterate(t, "q", true, 1000, EMQ_OK).count, 1);
+    CHECK_STATUS(settle(t, j, fx_settle(j, EMQ__SETTLE_COMPLETED)).outcome, EMQ_NOT_FOUND);
+    CHECK_STATUS(extend(t, j, FX_LOCK_MS).outcome, EMQ_LOST);
+    CHECK(!stats(t, "q").exists);
+}
+
+ENGINE_TEST(obliterate_leaves_nothing_of_a_queue_with_every_state)
+{
+    struct emq__events_req ereq = {FX_PREFIX, S("q"), S(""), 100};
+    struct emq__events_res eres;
+    struct emq__queues_req qreq = {FX_PREFIX};
+    struct emq__queues_res qres;
+
+    must_add(t, "other", "x");
+    for (int i = 0; i < 4; i++)
+        must_add(t, "q", "x");
+    fail_ok(t, must_take(t, "q"), "broken");
+    settle_ok(t, must_take(t, "q"));
+    struct emq__job *j = must_take(t, "q");
+    CHECK_STATUS(write_job(t, "q", j->id, (struct emq__auth){.token = j->token}, EMQ__WRITE_LOG,
+                           "line", -1), EMQ_OK);
+    must_add_delayed(t, "q", 5000);
+    must_add_priority(t, "q", 3);
+    add_dedup(t, "q", (struct emq__dedup){.id = S("k"), .keep_last = true});
+    must_meta(t, "q", "concurrency", "7");
+    CHECK_INT(obliterate(t, "q", true, 1000, EMQ_OK).count, 7);
+
+    struct emq__dump_res d = dump(t, "q");
+    CHECK_INT(d.n, 0);
+    CHECK_INT(d.n_dedup, 0);
+    CHECK_INT(d.stray, 0);
+    CHECK_INT(d.id_counter, 0);
+    CHECK_INT(d.stats.totals.added, 0);
+    CHECK_STATUS(FX_CALL(t, events, &ereq, &eres), EMQ_OK);
+    CHECK_INT(eres.n, 0);
+    CHECK_STATUS(FX_CALL(t, queues, &qreq, &qres), EMQ_OK);
+    CHECK_INT(qres.n, 1);
+    CHECK_STR(qres.names[0], "other");
+    CHECK_STR(must_add(t, "q", "x"), "1");
+}
+
+ENGINE_TEST(obliterate_works_in_slices)
+{
+    int64_t sum = 0;
+    int     calls = 0;
+
+    for (int i = 0; i < 25; i++)
+        must_add(t, "q", "x");
+    for (bool more = true; more && calls < 20; calls++) {
+        struct emq__obliterate_res r = obliterate(t, "q", true, 10, EMQ_OK);
+        sum += r.count;
+        more = r.more;
+    }
+    CHECK_INT(sum, 25);
+    CHECK(calls >= 3);
+    CHECK(!stats(t, "q").exists);
+}
+
+ENGINE_TEST(obliterate_of_an_unknown_queue_finds_nothing)
+{
+    struct emq__obliterate_res r = obliterate(t, "nowhere", false, 10, EMQ_OK);
+    CHECK_INT(r.count, 0);
+    CHECK(!r.more);
+}
