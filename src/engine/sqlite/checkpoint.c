@@ -5,7 +5,8 @@
  * takes its turn as a writer: with no new commits, new readers read the database file, the old ones
  * end, and the log restarts. So its size is bounded by RESTART_PAGES plus what one slow reader holds.
  *
- * The invariant: this thread never keeps writers waiting for a reader longer than READERS_MS at a time.
+ * The invariant: this thread keeps writers waiting for a reader in proportion to the log, 25 ms at first
+ * and never more than half a second.
  */
 #include "engine/sqlite/ground.h"
 
@@ -14,7 +15,7 @@
 #include <signal.h>
 #include <time.h>
 
-enum { PASSIVE_PAGES = 1000, RESTART_PAGES = 4000, READERS_MS = 20, TURN_MS = 500 };
+enum { PASSIVE_PAGES = 1000, RESTART_PAGES = 4000, TURN_MS = 500 };
 /* After a restart that a reader prevented, the next is tried when the log has grown by this much. */
 enum { RETRY_PAGES = 2000 };
 
@@ -44,6 +45,18 @@ static void log_failure(struct sq *s, struct sq_conn *c, int rc)
     emq__log_write(&s->log, EMQ_LOG_WARN, "checkpoint: %s", e.text);
 }
 
+/* Waits for one reader (or writer) at a time; copying pages in between does not count. */
+static int on_busy(void *arg, int count)
+{
+    const struct sq_checkpoint *k = arg;
+    struct timespec t = {.tv_nsec = 100000L << (count < 6 ? count : 6)};
+
+    if (count >= k->naps)
+        return 0;
+    (void)nanosleep(&t, NULL);
+    return 1;
+}
+
 /* As a writer, in turn. */
 static void restart(struct sq *s, int *pages)
 {
@@ -51,7 +64,10 @@ static void restart(struct sq *s, int *pages)
     int                   moved = -1;
 
     enum sq_turn_result turn = sq_turn_take(k->turn, sq_monotonic_us() + TURN_MS * 1000);
-    k->conn.busy_until = emq__mono_add_ms(emq__mono_now(), READERS_MS);
+    /* 0.1, 0.2, ... 6.4, 6.4 ms: 25 ms in all for a log of RESTART_PAGES; more for a longer one, at most
+     * half a second: slow readers that never leave a gap must not make it grow for ever. */
+    k->naps = 6 + 3 * (*pages / RESTART_PAGES < 24 ? *pages / RESTART_PAGES : 24);
+    (void)sqlite3_busy_handler(k->conn.db, on_busy, k);
     int rc = sqlite3_wal_checkpoint_v2(k->conn.db, NULL, SQLITE_CHECKPOINT_RESTART, pages, &moved);
     if (turn == SQ_TURN_MINE)
         sq_turn_give(k->turn);
@@ -68,7 +84,6 @@ static void run_once(struct sq *s)
 
     if (sq_conn_ready(s, &k->conn, s->sync, NULL) != EMQ_OK)
         return;
-    k->conn.busy_until = emq__mono_now(); /* another process's checkpoint does the work */
     int rc = sqlite3_wal_checkpoint_v2(k->conn.db, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
     if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
         log_failure(s, &k->conn, rc);

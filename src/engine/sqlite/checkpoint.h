@@ -21,6 +21,7 @@ struct sq_checkpoint {
     atomic_int      ask_at; /* pages at which a commit asks for a checkpoint */
     struct sq_conn  conn;
     struct sq_turn *turn;
+    int             naps; /* how long a restart waits for one reader */
 };
 
 emq_status sq_checkpoint_start(struct sq *s, emq_error *err);

@@ -71,11 +71,16 @@ static const char *advice(int rc)
 emq_status sq_error(struct sq_conn *c, int rc, const char *where, emq_error *err)
 {
     int         e = c->db ? sqlite3_system_errno(c->db) : 0;
+    const char *path = c->db ? sqlite3_db_filename(c->db, "main") : NULL;
     const char *msg = c->db && sqlite3_errcode(c->db) != SQLITE_OK ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc);
 
+    if (!path || !*path)
+        path = "memory";
     /* What could not be created for lack of permission comes as CANTOPEN. */
-    if ((rc & 0xff) == SQLITE_CANTOPEN && (e == EACCES || e == EPERM || e == EROFS))
-        return emq__fail(err, EMQ_E_REFUSED, rc, where, "%s%s", msg, advice(SQLITE_READONLY));
+    if (rc == SQLITE_CANTOPEN_SYMLINK || ((rc & 0xff) == SQLITE_CANTOPEN && (e == EACCES || e == EPERM || e == EROFS)))
+        rc = SQLITE_READONLY_DIRECTORY;
+    if ((rc & 0xff) == SQLITE_READONLY || (rc & 0xff) == SQLITE_NOTADB)
+        return emq__fail(err, status_of(rc), rc, where, "'%s': %s%s", path, msg, advice(rc));
     if ((rc & 0xff) == SQLITE_IOERR && (e == ENOSPC || e == EDQUOT) && rc != SQLITE_IOERR_FSYNC)
         return emq__fail(err, EMQ_E_FULL, rc, where, "%s%s", msg, advice(SQLITE_FULL));
     return emq__fail(err, status_of(rc), rc, where, "%s (SQLite %d%s%s)%s", msg, rc, e ? ", " : "",

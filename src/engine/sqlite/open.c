@@ -269,6 +269,17 @@ static emq_status init_mutexes(struct sq *s, emq_error *err)
     return EMQ_OK;
 }
 
+/* Setting up may write: in turn, or busy processes would leave no gap for this one. */
+static emq_status first_connection(struct sq *s, emq_error *err)
+{
+    new_turns(s);
+    enum sq_turn_result turn = sq_turn_take(s->group.turn, sq_monotonic_us() + s->io_timeout_ms * 800);
+    emq_status st = sq_conn_ready(s, sq_in_memory(s) ? &s->one : &s->group.conn, s->sync, err);
+    if (turn == SQ_TURN_MINE)
+        sq_turn_give(s->group.turn);
+    return st;
+}
+
 static emq_status set_up(struct sq *s, const struct emq__engine_config *cfg, enum stage *have,
                          emq_error *err)
 {
@@ -284,14 +295,12 @@ static emq_status set_up(struct sq *s, const struct emq__engine_config *cfg, enu
         *have = GROUP;
     if (st == EMQ_OK && (st = sq_readers_init(&s->readers, err)) == EMQ_OK)
         *have = READERS;
-    if (st == EMQ_OK)
-        st = sq_conn_ready(s, sq_in_memory(s) ? &s->one : &s->group.conn, s->sync, err);
     if (st == EMQ_OK && (st = sq_bell_open(s, err)) == EMQ_OK)
         *have = BELL;
-    if (st == EMQ_OK) {
-        new_turns(s);
-        st = sq_in_memory(s) ? EMQ_OK : sq_checkpoint_start(s, err);
-    }
+    if (st == EMQ_OK)
+        st = first_connection(s, err);
+    if (st == EMQ_OK && !sq_in_memory(s))
+        st = sq_checkpoint_start(s, err);
     if (st == EMQ_OK)
         *have = ALL;
     return st;
