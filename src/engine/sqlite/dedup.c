@@ -156,7 +156,7 @@ static emq_status turn_away(struct sq_tx *tx, struct sq_queue *q, const struct s
             s = put(tx, q, d->id, key->owner, 0, true, err);
     } else if (d->replace) {
         return EMQ_DEDUPLICATED;
-    } else if (d->extend && d->ttl_ms > 0 && !key->has_next) {
+    } else if (d->extend && !d->keep_last && d->ttl_ms > 0 && !key->has_next) {
         s = put(tx, q, d->id, key->owner, window_end(tx, d), false, err);
     }
     if (s != EMQ_OK)
