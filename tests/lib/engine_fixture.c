@@ -494,3 +494,9 @@ emq_str last_event(struct fx *t, const char *queue, const char *name)
             return res.events[i].json;
     return emq_cstr("");
 }
+
+void check_has(emq_str s, const char *text, const char *file, int line)
+{
+    if (!memmem(s.ptr ? s.ptr : "", s.len, text, strlen(text)))
+        fail_msg("%s:%d: no %s in %.*s", file, line, text, EMQ_STR_ARG(s));
+}

@@ -112,6 +112,8 @@ emq_str     event_cursor(struct fx *t, const char *queue); /* of the newest even
 /* The JSON of the last event of this name; empty if none. */
 emq_str     last_event(struct fx *t, const char *queue, const char *name);
 
+#define CHECK_HAS(str, text) check_has(str, text, __FILE__, __LINE__)
+void check_has(emq_str s, const char *text, const char *file, int line);
 #define CHECK_STATE(t, queue, id, state) CHECK_INT(state_of(t, queue, id), state)
 #define CHECK_IDS(t, queue, state, text) assert_string_equal(ids_in(t, queue, state), text)
 #define CHECK_EVENTS(t, queue, cursor, text) \

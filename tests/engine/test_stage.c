@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Staged adds: invisible until one act publishes all of them.
+ */
+#include "lib/engine_fixture.h"
+
+static struct emq__added *stage(struct fx *t, struct emq__add_entry *en, size_t n, const char *name)
+{
+    const struct emq__add_entry *list[16];
+    struct emq__add_req          req = {.entries = list, .n = n, .stage = emq_cstr(name)};
+    struct emq__add_res          res;
+
+    for (size_t i = 0; i < n; i++)
+        list[i] = &en[i];
+    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, n);
+    return res.added;
+}
+
+static struct emq__added stage_one(struct fx *t, const char *queue, const char *id,
+                                   const char *name)
+{
+    struct emq__add_entry en = fx_entry(queue, "x");
+    en.id = emq_cstr(id);
+    return *stage(t, &en, 1, name);
+}
+
+static int64_t publish(struct fx *t, const char *name, emq_status want)
+{
+    struct emq__publish_req req = {.prefix = FX_PREFIX, .stage = emq_cstr(name)};
+    struct emq__publish_res res;
+
+    CHECK_STATUS(FX_CALL(t, publish, &req, &res), want);
+    return res.count;
+}
+
+ENGINE_TEST(a_staged_job_is_invisible)
+{
+    struct emq__added a = stage_one(t, "q", "", "s");
+
+    CHECK_STATUS(a.outcome, EMQ_OK);
+    CHECK_STR(a.id, "1");
+    assert_null(get_job(t, "q", a.id));
+    assert_null(take_one(t, "q"));
+    CHECK(!stats(t, "q").exists);
+    CHECK_INT(dump(t, "q").n, 0);
+    CHECK_STATUS(CHANGE(t, "q", a.id, .kind = EMQ__CHANGE_REMOVE), EMQ_NOT_FOUND);
+    CHECK_EVENTS(t, "q", "", "");
+}
+
+ENGINE_TEST(publish_makes_all_jobs_visible_in_their_order)
+{
+    struct emq__add_entry en[3] = {fx_entry("q", "a"), fx_entry("q", "b"), fx_entry("r", "c")};
+    must_add(t, "q", "before");
+    stage(t, en, 3, "s");
+    stage(t, en, 1, "s");
+    must_add(t, "q", "between");
+    CHECK_INT(publish(t, "s", EMQ_OK), 4);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], 5);
+    CHECK_IDS(t, "q", EMQ_WAITING, "1 5 2 3 4");
+    CHECK_IDS(t, "r", EMQ_WAITING, "1");
+    CHECK_INT(stats(t, "q").totals.added, 5);
+}
+
+ENGINE_TEST(publish_places_each_job_by_its_options)
+{
+    struct emq__add_entry en[4] = {fx_entry("q", "a"), fx_entry("q", "b"), fx_entry("q", "c"),
+                                   fx_entry("q", "d")};
+    en[0].delay_ms = 60000;
+    en[1].priority = 5;
+    en[3].lifo = true;
+    stage(t, en, 4, "s");
+    publish(t, "s", EMQ_OK);
+    CHECK_IDS(t, "q", EMQ_DELAYED, "1");
+    CHECK_IDS(t, "q", EMQ_PRIORITIZED, "2");
+    CHECK_IDS(t, "q", EMQ_WAITING, "4 3");
+    CHECK_STR(must_take(t, "q")->data.bytes, "d");
+}
+
+ENGINE_TEST(a_second_publish_finds_no_stage)
+{
+    stage_one(t, "q", "", "s");
+    CHECK_INT(publish(t, "s", EMQ_OK), 1);
+    publish(t, "s", EMQ_NOT_FOUND);
+    publish(t, "never", EMQ_NOT_FOUND);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], 1);
+}
+
+ENGINE_TEST(an_abandoned_stage_expires)
+{
+    stage_one(t, "q", "a", "s");
+    advance(t, 2 * 3600 * 1000);
+    publish(t, "s", EMQ_NOT_FOUND);
+    must_add_id(t, "q", "a");
+    CHECK_INT(dump(t, "q").stray, 0);
+    CHECK_INT(stats(t, "q").totals.added, 1);
+}
+
+ENGINE_TEST(two_stages_are_apart)
+{
+    stage_one(t, "q", "a", "s1");
+    stage_one(t, "q", "b", "s2");
+    CHECK_INT(publish(t, "s2", EMQ_OK), 1);
+    CHECK_IDS(t, "q", EMQ_WAITING, "b");
+    CHECK_INT(publish(t, "s1", EMQ_OK), 1);
+    CHECK_IDS(t, "q", EMQ_WAITING, "b a");
+}
+
+ENGINE_TEST(a_staged_id_is_taken)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    CHECK_STATUS(stage_one(t, "q", "a", "s").outcome, EMQ_OK);
+    CHECK_STATUS(stage_one(t, "q", "a", "s").outcome, EMQ_DUPLICATE);
+    en.id = S("a");
+    CHECK_STATUS(add_entry(t, en).outcome, EMQ_DUPLICATE);
+    CHECK_INT(publish(t, "s", EMQ_OK), 1);
+    CHECK_IDS(t, "q", EMQ_WAITING, "a");
+}
+
+ENGINE_TEST(an_id_that_exists_is_a_duplicate_for_a_stage)
+{
+    must_add_id(t, "q", "a");
+    struct emq__added a = stage_one(t, "q", "a", "s");
+    CHECK_STATUS(a.outcome, EMQ_DUPLICATE);
+    CHECK_INT(a.state, EMQ_WAITING);
+    stage_one(t, "q", "b", "s");
+    CHECK_INT(publish(t, "s", EMQ_OK), 1);
+    CHECK_IDS(t, "q", EMQ_WAITING, "a b");
+}
+
+ENGINE_TEST(dedup_is_decided_at_publish)
+{
+    struct emq__add_entry en[3] = {fx_entry("q", "a"), fx_entry("q", "b"), fx_entry("q", "c")};
+    en[0].dedup.id = en[1].dedup.id = S("k");
+    en[2].dedup.id = S("free");
+    stage(t, en, 3, "s");
+    struct emq__added other = add_dedup(t, "q", (struct emq__dedup){.id = S("free")});
+    CHECK_STATUS(other.outcome, EMQ_OK);
+    CHECK_INT(publish(t, "s", EMQ_OK), 1);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], 2);
+    CHECK_INT(stats(t, "q").totals.deduplicated, 2);
+    CHECK_INT(dump(t, "q").stray, 0);
+}
+
+ENGINE_TEST(published_jobs_wake_the_waiting_worker)
+{
+    emq_str  q = S("q");
+    uint64_t before;
+
+    stage_one(t, "q", "", "s");
+    before = t->e->ops->ticket(t->e, FX_PREFIX, &q, 1);
+    publish(t, "s", EMQ_OK);
+    CHECK(t->e->ops->ticket(t->e, FX_PREFIX, &q, 1) != before);
+}
+
+ENGINE_TEST(a_stage_larger_than_a_batch_is_published_by_one_act)
+{
+    static struct emq__add_entry en[EMQ__BATCH_MAX];
+    static const struct emq__add_entry *list[EMQ__BATCH_MAX];
+    struct emq__add_req req = {.entries = list, .n = EMQ__BATCH_MAX, .stage = S("s")};
+    struct emq__add_res res;
+
+    fx_unchecked(t);
+    for (size_t i = 0; i < EMQ__BATCH_MAX; i++) {
+        en[i] = fx_entry("q", "x");
+        list[i] = &en[i];
+    }
+    for (int i = 0; i < 3; i++)
+        CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    CHECK_STR(res.added[EMQ__BATCH_MAX - 1].id, "3000");
+    CHECK_INT(publish(t, "s", EMQ_OK), 3000);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], 3000);
+    CHECK_STR(must_take(t, "q")->id, "1");
+    for (int i = 0; i < 10; i++)
+        CHECK_INT(take_n(t, "q", 200).n, 200);
+    CHECK_STR(must_take(t, "q")->id, "2002");
+    CHECK_INT(dump(t, "q").stray, 0);
+}
