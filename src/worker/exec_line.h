@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The lines that a program writes to descriptor 3. Pure: a line in, its meaning out.
+ */
+#ifndef EMQ_WORKER_EXEC_LINE_H
+#define EMQ_WORKER_EXEC_LINE_H
+
+#include "base/base.h"
+
+enum emq__exec_line_kind {
+    EMQ__EXEC_LINE_EMPTY = 1,
+    EMQ__EXEC_LINE_PROGRESS,    /* text: valid JSON */
+    EMQ__EXEC_LINE_LOG,         /* text */
+    EMQ__EXEC_LINE_RETRY_AFTER, /* ms */
+    EMQ__EXEC_LINE_EFFECT,      /* text: the word; this build can't do it */
+    EMQ__EXEC_LINE_BAD          /* problem: static text */
+};
+
+struct emq__exec_line {
+    enum emq__exec_line_kind kind;
+    emq_str                  text; /* a slice of the line */
+    int64_t                  ms;
+    const char              *problem;
+};
+
+/* line: without its line feed; a carriage return at its end is left out. */
+struct emq__exec_line emq__exec_line_parse(emq_str line);
+
+/* ---- splitting ---------------------------------------------------------------------------- */
+
+#include "base/buf.h"
+
+/* Lines out of a stream of bytes. A line longer than `max` bytes is cut: its first max bytes are
+ * given, and the rest up to the line feed is dropped. */
+struct emq__lines {
+    struct emq__buf part; /* of the line that has not ended */
+    size_t          max;
+    bool            cut;
+};
+/* cut: bytes are missing at its end. */
+typedef void (*emq__line_fn)(void *user, emq_str line, bool cut);
+
+void emq__lines_init(struct emq__lines *l, size_t max);
+void emq__lines_feed(struct emq__lines *l, emq_str bytes, emq__line_fn fn, void *user);
+/* The last line, when it has no line feed. */
+void emq__lines_end(struct emq__lines *l, emq__line_fn fn, void *user);
+void emq__lines_free(struct emq__lines *l);
+
+#endif
