@@ -77,18 +77,34 @@ static void restart(struct sq *s, int *pages)
         log_failure(s, &k->conn, rc);
 }
 
+/* In passing: pages in the log and pages moved, -1 if another process is at it; returns how many there
+ * are now, since commits go on meanwhile. */
+static int passive(struct sq *s, int *pages, int *moved)
+{
+    struct sq_checkpoint *k = &s->checkpoint;
+
+    *pages = *moved = -1;
+    int rc = sqlite3_wal_checkpoint_v2(k->conn.db, NULL, SQLITE_CHECKPOINT_PASSIVE, pages, moved);
+    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
+        log_failure(s, &k->conn, rc);
+    int now = atomic_load(&k->pages);
+    return *pages < 0 || now > *pages ? now : *pages;
+}
+
 static void run_once(struct sq *s)
 {
     struct sq_checkpoint *k = &s->checkpoint;
-    int                   pages = -1, moved = -1;
+    int                   pages, moved, now;
 
     if (sq_conn_ready(s, &k->conn, s->sync, NULL) != EMQ_OK)
         return;
-    int rc = sqlite3_wal_checkpoint_v2(k->conn.db, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
-    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
-        log_failure(s, &k->conn, rc);
-    if (pages >= RESTART_PAGES)
+    now = passive(s, &pages, &moved);
+    if (now >= RESTART_PAGES && now - moved > PASSIVE_PAGES) /* less to copy while writers stand still */
+        now = passive(s, &pages, &moved);
+    if (now >= RESTART_PAGES) {
+        pages = now;
         restart(s, &pages);
+    }
     if (pages >= RESTART_PAGES)
         atomic_store(&k->ask_at, pages + RETRY_PAGES);
     else if (pages < 0 || moved < pages) /* another does it; or commits went on, or readers hold it */
