@@ -87,19 +87,6 @@ ENGINE_TEST(a_repeated_take_gives_the_same_hand_outs)
     settle_ok(t, b.taken.jobs[0]);
 }
 
-ENGINE_TEST(a_repeated_take_of_nothing_gives_nothing_though_work_came_since)
-{
-    struct emq__take_req req = {
-        .call = call(1), .prefix = FX_PREFIX, .queue = S("q"), .take = fx_take(1)};
-    struct emq__take_res res;
-
-    CHECK_STATUS(FX_CALL(t, take, &req, &res), EMQ_OK);
-    must_add(t, "q", "x");
-    CHECK_STATUS(FX_CALL(t, take, &req, &res), EMQ_OK);
-    CHECK_INT(res.taken.n, 0);
-    CHECK_STATE(t, "q", S("1"), EMQ_WAITING);
-}
-
 ENGINE_TEST(a_repeated_fire_and_forget_take_gives_the_data_again)
 {
     struct emq__take_req req = {

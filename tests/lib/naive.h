@@ -98,7 +98,8 @@
  *      opts.maxLenEvents: default 10000, 0 = none kept.
  *  R29 Every entry `paused` of a meta set emits `paused` or `resumed`.
  *  R30 Receipts: the same (session, seq) gives the same outcome, ids, tokens and payloads; a lower seq
- *      than the last, or the same for another act: E_INVALID. Failures store nothing.
+ *      than the last, or the same for another act: E_INVALID. Failures store nothing; an act that
+ *      changed nothing need not store a receipt: repeated, it may be answered by the present.
  *  R31 logs of an unknown job: NOT_FOUND. dedup read with owner gone and no TTL: NOT_FOUND.
  *  R32 Events `waiting` on recovery: `waiting` prev active, then `stalled`; over the limit: `stalled`,
  *      then `failed`. RETRY and FAILED of the last attempt: FAILED emits `failed`, then
