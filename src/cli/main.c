@@ -34,7 +34,10 @@ static int verb_index(int argc, char **argv)
 static void log_line(void *user, int level, emq_str message)
 {
     const struct cli *cli = user;
-    if (level <= EMQ_LOG_WARN ? !cli->globals.quiet : cli->globals.verbose || level == EMQ_LOG_DEBUG)
+    bool shown = level <= EMQ_LOG_WARN   ? !cli->globals.quiet
+                 : level == EMQ_LOG_INFO ? cli->globals.verbose
+                                         : getenv("EMQ_TRACE") != NULL;
+    if (shown)
         fprintf(stderr, "emq: %.*s\n", EMQ_STR_ARG(message));
 }
 

@@ -17,6 +17,11 @@ static void text(const char *s, FILE *to)
         else
             fputc(*s, to);
         start = *s == '\n';
+        if ((*s == '.' || *s == ':') && s[1] == ' ') { /* a new sentence, a new line */
+            fputc('\n', to);
+            start = true;
+            s++;
+        }
     }
 }
 

@@ -56,7 +56,8 @@ static void print_job(const emq_job *j, int64_t now_ms)
     line("data", emq_job_data(j));
     line("result", emq_job_result(j));
     line("failed because", emq_job_failed_reason(j));
-    line("stack traces", emq_job_stacktrace_json(j));
+    if (emq_job_stacktrace_json(j).len > sizeof "[]")
+        line("stack traces", emq_job_stacktrace_json(j));
     line("effect key", emq_job_idempotency_key(j));
 }
 

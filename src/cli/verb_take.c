@@ -46,9 +46,7 @@ static void print_taken(const struct cli *cli, const emq_job *j)
     }
     struct emq__buf b;
     emq__buf_init(&b, 4096);
-    emq__buf_text(&b, "{\"token\":");
-    emq__json_quote(&b, emq_job_token(j));
-    emq__buf_text(&b, ",\"idempotencyKey\":");
+    emq__buf_text(&b, "{\"idempotencyKey\":");
     emq__json_quote(&b, emq_job_idempotency_key(j));
     fwrite(b.ptr, 1, b.len, stdout);
     emq__buf_free(&b);
