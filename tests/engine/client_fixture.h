@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A client over a fresh store, with the invariants checked after each act and with faults by plan:
- * engine <- check <- fault <- client. CLIENT_ON_NAIVE chooses the model engine, else SQLite.
+ * engine <- check <- fault <- client. CLIENT_ON_NAIVE chooses the model engine, else SQLite;
+ * CLIENT_WITHOUT_CHECK leaves the checks out, which need memory of their own.
  */
 #ifndef EMQ_TESTS_CLIENT_FIXTURE_H
 #define EMQ_TESTS_CLIENT_FIXTURE_H
@@ -63,7 +64,9 @@ static inline void fixture_open_opts(struct fixture *f, const emq_open_opts *opt
     emq_error           err = {0};
 
     *f = (struct fixture){.store = e};
+#ifndef CLIENT_WITHOUT_CHECK
     CHECK_STATUS_ERR(emq__check_wrap(&e, NULL, NULL, &err), EMQ_OK, &err);
+#endif
     CHECK_STATUS_ERR(emq__fault_wrap(&e, fixture_fault, &f->plan, &err), EMQ_OK, &err);
     CHECK_STATUS_ERR(emq__client_wrap(&f->c, e, EMQ_STR_LIT("test:"), emq_strn("", 0), opts, &err),
                      EMQ_OK, &err);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The client without memory: the nth allocation fails, for every n until none does. A call answers
+ * E_NOMEM and has done nothing, or it has done all of it: no job is handed out into the void.
+ */
+#define CLIENT_WITHOUT_CHECK
+#include "client_fixture.h"
+
+#include "lib/failmalloc.h"
+
+enum { NTH_MAX = 20000 };
+
+/* A failure may also be survived: then the call must have worked. Anything else is a fault. */
+static bool went_without(emq_status s, emq_status good, const emq_error *err)
+{
+    if (s == good)
+        return false;
+    CHECK_STATUS_ERR(s, EMQ_E_NOMEM, err);
+    return true;
+}
+
+EMQ_TEST(an_add_without_memory_adds_nothing)
+{
+    struct fixture f;
+    bool           failed = true;
+    int64_t        added = 0;
+
+    fixture_open(&f);
+    for (size_t nth = 1; failed; nth++) {
+        emq_error    err = {0};
+        emq_add_opts o = {.size = sizeof o, .name = S("n"), .group = S("g")};
+        CHECK(nth < NTH_MAX);
+        test_fail_alloc(nth);
+        emq_status s = emq_add(f.c, Q, S("{\"a\":1}"), &o, NULL, &err);
+        failed = test_alloc_failed();
+        added += !went_without(s, EMQ_OK, &err);
+        CHECK_INT(count_of_state(&f, EMQ_WAITING), added);
+    }
+    fixture_close(&f);
+}
+
+EMQ_TEST(many_adds_without_memory_are_all_or_none)
+{
+    enum { N = 1001 };
+    struct fixture            f;
+    static emq_new_job        jobs[N];
+    static const emq_new_job *list[N];
+    static emq_added          added[N], *out[N];
+    int64_t                   waiting = 0;
+    bool                      failed = true;
+
+    fixture_open(&f);
+    for (size_t i = 0; i < N; i++) {
+        jobs[i] = (emq_new_job){.size = sizeof jobs[i], .queue = Q, .data = S("1")};
+        list[i] = &jobs[i];
+        added[i].size = sizeof added[i];
+        out[i] = &added[i];
+    }
+    /* Thousands of allocations: each of the first ones, then ever wider steps. */
+    for (size_t nth = 1; failed; nth += 1 + nth / 8) {
+        emq_error err = {0};
+        test_fail_alloc(nth);
+        emq_status s = emq_add_many(f.c, list, N, out, &err);
+        failed = test_alloc_failed();
+        waiting += went_without(s, EMQ_OK, &err) ? 0 : N;
+        CHECK_INT(count_of_state(&f, EMQ_WAITING), waiting);
+    }
+    fixture_close(&f);
+}
+
+EMQ_TEST(a_take_without_memory_leaves_the_job_in_its_line)
+{
+    struct fixture f;
+    bool           failed = true;
+
+    fixture_open(&f);
+    add_id(&f, "a");
+    for (size_t nth = 1; failed; nth++) {
+        emq_error err = {0};
+        emq_job  *job = NULL;
+        CHECK(nth < NTH_MAX);
+        test_fail_alloc(nth);
+        emq_status s = emq_take(f.c, Q, NULL, &job, &err);
+        failed = test_alloc_failed();
+        if (went_without(s, EMQ_OK, &err)) {
+            CHECK_INT(count_of_state(&f, EMQ_WAITING), 1);
+            continue;
+        }
+        CHECK_INT(emq_job_attempts_started(job), 1);
+        CHECK_STATUS(settle(&f, job, EMQ_SETTLE_RELEASE, NULL, 0), EMQ_OK);
+        emq_job_free(job);
+    }
+    fixture_close(&f);
+}
+
+EMQ_TEST(a_settlement_without_memory_settles_nothing)
+{
+    struct fixture f;
+    bool           failed = true;
+
+    fixture_open(&f);
+    for (size_t nth = 1; failed; nth++) {
+        emq_error       err = {0};
+        char            id[32];
+        emq_settle_opts o = {
+            .size = sizeof o, .kind = EMQ_SETTLE_COMPLETED, .value = S("{\"ok\":true}")};
+        CHECK(nth < NTH_MAX);
+        (void)snprintf(id, sizeof id, "job-%zu", nth);
+        add_id(&f, id);
+        emq_job *job = take_one(&f);
+        test_fail_alloc(nth);
+        emq_status s = emq_settle(f.c, Q, emq_job_id(job), emq_job_token(job), &o, &err);
+        failed = test_alloc_failed();
+        if (went_without(s, EMQ_OK, &err))
+            CHECK_STATUS(settle(&f, job, EMQ_SETTLE_COMPLETED, "1", 0), EMQ_OK);
+        CHECK_INT(count_of_state(&f, EMQ_COMPLETED_STATE), (int64_t)nth);
+        emq_job_free(job);
+    }
+    fixture_close(&f);
+}
+
+EMQ_TEST(reads_without_memory_say_so)
+{
+    struct fixture f;
+    bool           failed = true;
+
+    fixture_open(&f);
+    add_id(&f, "a");
+    CHECK_STATUS(emq_add_log(f.c, Q, S("a"), NONE, S("line"), NULL), EMQ_OK);
+    for (size_t nth = 1; failed; nth++) {
+        emq_error err = {0};
+        emq_job  *job;
+        emq_list *l;
+        CHECK(nth < NTH_MAX);
+        failed = false;
+        test_fail_alloc(nth);
+        emq_status s = emq_get(f.c, Q, S("a"), &job, &err);
+        failed |= test_alloc_failed();
+        if (!went_without(s, EMQ_OK, &err))
+            emq_job_free(job);
+        test_fail_alloc(nth);
+        s = emq_find(f.c, Q, NULL, &l, &err);
+        failed |= test_alloc_failed();
+        if (!went_without(s, EMQ_OK, &err))
+            emq_list_free(l);
+        test_fail_alloc(nth);
+        s = emq_logs(f.c, Q, S("a"), 0, 0, &l, &err);
+        failed |= test_alloc_failed();
+        if (!went_without(s, EMQ_OK, &err))
+            emq_list_free(l);
+        test_fail_alloc(nth);
+        s = emq_events(f.c, Q, NONE, 10, 0, &l, &err);
+        failed |= test_alloc_failed();
+        if (!went_without(s, EMQ_OK, &err))
+            emq_list_free(l);
+    }
+    fixture_close(&f);
+}
+
+EMQ_TEST(an_open_without_memory_leaves_nothing_behind)
+{
+    bool failed = true;
+
+    for (size_t nth = 1; failed; nth++) {
+        emq_error   err = {0};
+        emq_client *c;
+        CHECK(nth < NTH_MAX);
+        test_fail_alloc(nth);
+        emq_status s = emq_open(&c, S("sqlite::memory:"), NULL, &err);
+        failed = test_alloc_failed();
+        if (!went_without(s, EMQ_OK, &err))
+            emq_close(c);
+    }
+}
