@@ -84,7 +84,8 @@ struct sweep {
     size_t                       n_ended;
     struct old                  *old;
     size_t                       n_old;
-    bool                         stages, dedups, more;
+    bool                         stages, dedups;
+    bool                         repeated; /* answered by the receipt */
 };
 
 static int by_lock_end(const void *a, const void *b)
@@ -112,7 +113,7 @@ static emq_status find_ended(struct sq_tx *tx, struct sweep *a, const struct sq_
     emq_status    s;
 
     a->n_ended = 0;
-    a->more = false;
+    a->res->more = false;
     if (cap <= 0)
         return EMQ_OK;
     a->ended = emq__arena_zalloc(a->mem, (size_t)cap, sizeof *a->ended);
@@ -133,7 +134,7 @@ static emq_status find_ended(struct sq_tx *tx, struct sweep *a, const struct sq_
     if (n > 1)
         qsort(a->ended, n, sizeof *a->ended, by_lock_end);
     a->n_ended = (int64_t)n < a->limit ? n : (size_t)a->limit;
-    a->more = a->n_ended < n || n == LOOK_MAX;
+    a->res->more = a->n_ended < n || n == LOOK_MAX;
     if (a->n_ended > 1)
         qsort(a->ended, a->n_ended, sizeof *a->ended, by_fence);
     return EMQ_OK;
@@ -179,14 +180,70 @@ static emq_status any_dedup_ended(struct sq_tx *tx, bool *any, emq_error *err)
     return s;
 }
 
+static emq_status repeat(struct sq_tx *tx, struct sweep *a, emq_error *err)
+{
+    struct emq__sweep_res *res = a->res;
+    struct { emq_str **ids; size_t *n; } lists[] = {{&res->recovered, &res->n_recovered},
+                                                    {&res->failed, &res->n_failed}};
+    struct sq_reader       r;
+    emq_str                body;
+    emq_status s = sq_receipt_find(tx, a->req->call, SQ_RECEIPT_SWEEP, a->mem, &body, err);
+
+    a->repeated = s == EMQ_OK;
+    if (s != EMQ_OK)
+        return s == EMQ_NOT_FOUND ? EMQ_OK : s;
+    r = (struct sq_reader){(const unsigned char *)body.ptr,
+                           (const unsigned char *)body.ptr + body.len, false};
+    res->more = sq_get_i64(&r) != 0;
+    for (size_t k = 0; k < EMQ_ARRAY_LEN(lists); k++) {
+        int64_t n = sq_get_i64(&r);
+        if (r.bad || n < 0 || n > EMQ__BATCH_MAX)
+            return emq__fail(err, EMQ_E_CORRUPT, 0, "sweep", "the stored answer cannot be read");
+        emq_str *ids = emq__arena_zalloc(a->mem, (size_t)n + 1, sizeof *ids);
+        if (!ids)
+            return emq__fail(err, EMQ_E_NOMEM, 0, "sweep", "no memory for %lld ids", (long long)n);
+        for (int64_t i = 0; i < n; i++)
+            ids[i] = sq_get_str(&r);
+        *lists[k].ids = ids;
+        *lists[k].n = (size_t)n;
+    }
+    return EMQ_OK;
+}
+
+static emq_status receipt_put(struct sq_tx *tx, const struct sweep *a, emq_error *err)
+{
+    const struct emq__sweep_res *res = a->res;
+    struct emq__buf              b;
+    emq_status                   s;
+
+    if (a->req->call.session.len == 0)
+        return EMQ_OK;
+    emq__buf_init(&b, SIZE_MAX);
+    sq_put_i64(&b, res->more);
+    sq_put_i64(&b, (int64_t)res->n_recovered);
+    for (size_t i = 0; i < res->n_recovered; i++)
+        sq_put_str(&b, res->recovered[i]);
+    sq_put_i64(&b, (int64_t)res->n_failed);
+    for (size_t i = 0; i < res->n_failed; i++)
+        sq_put_str(&b, res->failed[i]);
+    s = b.failed ? emq__fail(err, b.failed, 0, "sweep", "no memory for the receipt")
+                 : sq_receipt_store(tx, a->req->call, SQ_RECEIPT_SWEEP, emq__buf_view(&b), err);
+    emq__buf_free(&b);
+    return s;
+}
+
 static emq_status look_act(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct sweep   *a = arg;
     struct sq_queue q;
     emq_status      s;
 
-    a->res->now_ms = tx->now_ms;
+    *a->res = (struct emq__sweep_res){.now_ms = tx->now_ms};
     a->n_ended = a->n_old = 0;
+    a->stages = a->dedups = false;
+    s = repeat(tx, a, err);
+    if (s != EMQ_OK || a->repeated)
+        return s;
     s = sq_queue_open(tx, a->req->prefix, a->req->queue, false, &q, err);
     if (s == EMQ_OK)
         s = find_ended(tx, a, &q, err);
@@ -283,6 +340,9 @@ static emq_status sweep_act(struct sq_tx *tx, void *arg, emq_error *err)
     emq_status      s;
 
     a->res->now_ms = tx->now_ms;
+    s = repeat(tx, a, err);
+    if (s != EMQ_OK || a->repeated)
+        return s;
     s = sq_queue_open(tx, a->req->prefix, a->req->queue, false, &q, err);
     if (s == EMQ_OK)
         s = remove_old(tx, a, &q, err);
@@ -295,7 +355,7 @@ static emq_status sweep_act(struct sq_tx *tx, void *arg, emq_error *err)
         s = sq_stage_expire(tx, SQ_SLICE, &more, err);
     if (!emq__is_failure(s) && a->dedups)
         s = remove_dedups(tx, err);
-    return emq__is_failure(s) ? s : EMQ_OK;
+    return emq__is_failure(s) ? s : receipt_put(tx, a, err);
 }
 
 emq_status sq_act_sweep(struct emq__engine *e, const struct emq__sweep_req *req,
@@ -305,11 +365,9 @@ emq_status sq_act_sweep(struct emq__engine *e, const struct emq__sweep_req *req,
     emq_status   s;
 
     a.limit = req->limit > 0 && req->limit < EMQ__BATCH_MAX ? req->limit : EMQ__BATCH_MAX;
-    *res = (struct emq__sweep_res){0};
     s = sq_read((struct sq *)e, look_act, &a, err);
     if (s == EMQ_OK && (a.n_ended > 0 || a.n_old > 0 || a.stages || a.dedups))
         s = sq_write((struct sq *)e, sweep_act, &a, err);
-    res->more = a.more;
     return s;
 }
 

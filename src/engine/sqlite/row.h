@@ -195,7 +195,8 @@ emq_status sq_dedup_release(struct sq_tx *tx, const struct sq_queue *q, emq_str 
  * always EMQ_NOT_FOUND and is not stored. */
 enum sq_receipt_act {
     SQ_RECEIPT_ADD = 1, SQ_RECEIPT_PUBLISH, SQ_RECEIPT_TAKE, SQ_RECEIPT_SETTLE, SQ_RECEIPT_WRITE,
-    SQ_RECEIPT_CHANGE, SQ_RECEIPT_BULK, SQ_RECEIPT_OBLITERATE, SQ_RECEIPT_DEDUP, SQ_RECEIPT_META
+    SQ_RECEIPT_CHANGE, SQ_RECEIPT_BULK, SQ_RECEIPT_OBLITERATE, SQ_RECEIPT_DEDUP, SQ_RECEIPT_META,
+    SQ_RECEIPT_SWEEP
 };
 emq_status sq_receipt_find(struct sq_tx *tx, struct emq__call call, enum sq_receipt_act act,
                            struct emq__arena *mem, emq_str *body, emq_error *err);
