@@ -33,7 +33,7 @@ int emq_job_cancelled(const emq_job *job)
 
 emq_status emq_job_is_mine(emq_job *job, emq_error *err)
 {
-    struct emq__slot *s;
+    struct emq__slot *s = NULL;
     emq_status        st = lent(job, &s, "emq_job_is_mine", err);
 
     if (st != EMQ_OK)
@@ -69,7 +69,7 @@ static emq_status copy_to(char **slot, size_t *len, emq_str bytes, const char *w
 
 emq_status emq_job_set_result(emq_job *job, emq_str bytes, emq_error *err)
 {
-    struct emq__slot *s;
+    struct emq__slot *s = NULL;
     emq_status        st = lent(job, &s, "emq_job_set_result", err);
 
     if (st != EMQ_OK)
@@ -100,7 +100,7 @@ static emq_status text_to(char **slot, size_t *len, emq_str text, emq_error *err
 
 emq_status emq_job_set_failure(emq_job *job, emq_str reason, emq_str stack, emq_error *err)
 {
-    struct emq__slot *s;
+    struct emq__slot *s = NULL;
     emq_status        st = lent(job, &s, "emq_job_set_failure", err);
 
     if (st == EMQ_OK)
@@ -130,7 +130,7 @@ static emq_status lent_owned(emq_job *job, struct emq__slot **out, const char *w
 
 emq_status emq_job_report_progress(emq_job *job, emq_str json, emq_error *err)
 {
-    struct emq__slot *s;
+    struct emq__slot *s = NULL;
     emq_status        st = lent_owned(job, &s, "emq_job_report_progress", err);
 
     if (st != EMQ_OK)
@@ -140,7 +140,7 @@ emq_status emq_job_report_progress(emq_job *job, emq_str json, emq_error *err)
 
 emq_status emq_job_log(emq_job *job, emq_str line, emq_error *err)
 {
-    struct emq__slot *s;
+    struct emq__slot *s = NULL;
     emq_status        st = lent_owned(job, &s, "emq_job_log", err);
 
     if (st != EMQ_OK)
@@ -150,7 +150,7 @@ emq_status emq_job_log(emq_job *job, emq_str line, emq_error *err)
 
 emq_status emq_job_replace_data(emq_job *job, emq_str data, emq_error *err)
 {
-    struct emq__slot *s;
+    struct emq__slot *s = NULL;
     emq_status        st = lent_owned(job, &s, "emq_job_replace_data", err);
 
     if (st != EMQ_OK)

@@ -28,12 +28,18 @@ bool emq__queue_worth(emq_worker *w, const struct emq__wqueue *q, int64_t now_us
            w->e->ops->ticket(w->e, w->c->prefix, &q->name, 1) != q->ticket;
 }
 
+/* A queue that had no backlog starts where the others are. */
+static uint64_t pass_of(const emq_worker *w, const struct emq__wqueue *q, bool hungry)
+{
+    return hungry || q->pass > w->pump.pass_now ? q->pass : w->pump.pass_now;
+}
+
 static void want_weighted(emq_worker *w, int32_t free_places, const bool *worth, int32_t *want)
 {
     uint64_t pass[EMQ__QUEUES_MAX];
 
     for (size_t i = 0; i < w->n_queues; i++)
-        pass[i] = w->queues[i].pass;
+        pass[i] = pass_of(w, &w->queues[i], w->queues[i].hungry);
     for (; free_places > 0; free_places--) {
         size_t best = w->n_queues;
         for (size_t i = 0; i < w->n_queues; i++) {
@@ -59,19 +65,6 @@ void emq__queues_want(emq_worker *w, int32_t free_places, int64_t now_us, int32_
         want_weighted(w, free_places, worth, want);
 }
 
-/* The smallest pass among the others that have work. */
-static uint64_t pass_floor(const emq_worker *w, const struct emq__wqueue *self)
-{
-    uint64_t floor = UINT64_MAX;
-
-    for (size_t i = 0; i < w->n_queues; i++) {
-        const struct emq__wqueue *q = &w->queues[i];
-        if (q != self && q->hungry && q->pass < floor)
-            floor = q->pass;
-    }
-    return floor;
-}
-
 void emq__queue_took(emq_worker *w, struct emq__wqueue *q, int32_t want, uint64_t ticket,
                      const struct emq__taken *t, int64_t store_now_ms, int64_t now_us)
 {
@@ -90,9 +83,8 @@ void emq__queue_took(emq_worker *w, struct emq__wqueue *q, int32_t want, uint64_
     if (t->limited_ms > 0)
         q->hold_until_us = now_us + t->limited_ms * 1000;
     if (w->cfg.weighted && t->n > 0) {
-        uint64_t floor = pass_floor(w, q);
-        if (!was_hungry && floor != UINT64_MAX && q->pass < floor)
-            q->pass = floor;
+        q->pass = pass_of(w, q, was_hungry);
+        w->pump.pass_now = q->pass;
         q->pass += PASS_ONE / (uint64_t)q->weight * t->n;
     }
 }

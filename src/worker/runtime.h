@@ -159,6 +159,7 @@ struct emq__pump {
     int64_t           now_ms;        /* the store's clock at its last answer */
     int64_t           handed;        /* jobs taken and not released, for max_jobs */
     int64_t           empty_at_us;   /* exit_when_empty: look again then */
+    uint64_t          pass_now;      /* of the queue that was served last */
     double            act_us;        /* moving average, for prefetch */
     struct emq__map   given_back;    /* identity -> count */
     bool              drained;       /* FINISHED was said */

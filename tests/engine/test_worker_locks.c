@@ -231,6 +231,7 @@ EMQ_TEST(short_jobs_under_a_short_lock_finish_without_a_word)
     wf_add(&b->f, "q", "long", "burn 500");
     emq_worker_stats st = work_off(b);
     CHECK_INT(st.completed, 3001);
+    CHECK_INT(b->p.overlaps, 0); /* one callback at a time */
     CHECK_INT(st.lost + st.errors + st.recovered + st.failed + st.retried, 0);
     CHECK_INT(b->f.log_errors + b->f.log_warnings, 0);
     bench_close(b);
