@@ -159,7 +159,8 @@ void wf_add_n(struct wf *f, const char *queue, int n, const char *data)
         size_t k = 0;
         for (; k < SLICE && done < n; k++) {
             (void)snprintf(ids[k], sizeof ids[k], "j%d", ++done);
-            opts[k] = (emq_add_opts){.size = sizeof opts[k], .id = S(ids[k])};
+            opts[k] = (emq_add_opts){
+                .size = sizeof opts[k], .id = S(ids[k]), .keep_completed_count = EMQ_KEEP_ALL};
             jobs[k] = (emq_new_job){sizeof jobs[k], S(queue), S(data), &opts[k]};
             pointers[k] = &jobs[k];
         }
@@ -366,7 +367,7 @@ void probe_event(const emq_event *e, void *user)
     struct probe *p = user;
 
     if (atomic_fetch_add(&p->in_event, 1) != 0)
-        atomic_fetch_add(&p->wrong, 1);
+        atomic_fetch_add(&p->overlaps, 1);
     pthread_mutex_lock(&p->mu);
     note(p->events, &p->events_len, S(names[e->kind]), ":", e->id);
     if (e->text.len > 0)

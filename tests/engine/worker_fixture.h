@@ -94,7 +94,7 @@ struct probe {
     char            last_text[300]; /* of the last event with a text */
     atomic_int      gate, running, peak, started, ended, cancel_seen, wrong;
     atomic_int      event_count[16];
-    atomic_int      in_event; /* callbacks at once */
+    atomic_int      in_event, overlaps; /* callbacks at once, of all workers of this probe */
 };
 void probe_init(struct probe *p);
 void probe_free(struct probe *p);
