@@ -167,7 +167,8 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_open(emq_client **out, emq_str url,
 /* Ends the client. No other call may be running. NULL is allowed. */
 ECHOMQ_API void emq_close(emq_client *c);
 
-/* Makes every wait of this client return EMQ_CANCELLED, now. Any thread; async-signal-safe. */
+/* Makes every wait of this client return EMQ_CANCELLED, now; when no call waits, the next one that
+ * would. Any thread; async-signal-safe. */
 ECHOMQ_API void emq_interrupt(emq_client *c);
 
 /* ---- adding ------------------------------------------------------------------------------ */
