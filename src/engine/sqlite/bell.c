@@ -149,14 +149,15 @@ static bool read_data_version(struct sq *s, int64_t *v)
     sqlite3_stmt   *st = NULL;
     bool            ok = false;
 
-    if (sq_conn_ready(s, &b->look, s->sync, NULL) != EMQ_OK)
-        return false;
-    if (sqlite3_prepare_v2(b->look.db, "PRAGMA data_version", -1, &st, NULL) == SQLITE_OK &&
+    sq_set_enter(s);
+    if (sq_conn_ready(s, &b->look, s->sync, NULL) == EMQ_OK &&
+        sqlite3_prepare_v2(b->look.db, "PRAGMA data_version", -1, &st, NULL) == SQLITE_OK &&
         sqlite3_step(st) == SQLITE_ROW) {
         *v = sqlite3_column_int64(st, 0);
         ok = true;
     }
     (void)sqlite3_finalize(st);
+    sq_set_leave(s);
     return ok;
 }
 
@@ -208,10 +209,8 @@ void sq_bell_close(struct sq_bell *b, bool forked)
         (void)munmap(b->map, MAP_BYTES);
     else
         free(b->words);
-    if (!forked) {
-        sq_conn_close(&b->look);
+    if (!forked)
         pthread_mutex_destroy(&b->mu);
-    }
     b->map = NULL;
     b->words = NULL;
 }

@@ -96,8 +96,11 @@ static void run_once(struct sq *s)
     struct sq_checkpoint *k = &s->checkpoint;
     int                   pages, moved, now;
 
-    if (sq_conn_ready(s, &k->conn, s->sync, NULL) != EMQ_OK)
+    sq_set_enter(s);
+    if (sq_conn_ready(s, &k->conn, s->sync, NULL) != EMQ_OK) {
+        sq_set_leave(s);
         return;
+    }
     now = passive(s, &pages, &moved);
     if (now >= RESTART_PAGES && now - moved > PASSIVE_PAGES) /* less to copy while writers stand still */
         now = passive(s, &pages, &moved);
@@ -111,6 +114,7 @@ static void run_once(struct sq *s)
         atomic_store(&k->ask_at, atomic_load(&k->pages) + PASSIVE_PAGES / 2);
     else
         atomic_store(&k->ask_at, PASSIVE_PAGES);
+    sq_set_leave(s);
 }
 
 static void *run(void *arg)
@@ -167,7 +171,34 @@ void sq_checkpoint_stop(struct sq *s)
     (void)pthread_join(k->thread, NULL);
     pthread_cond_destroy(&k->changed);
     pthread_mutex_destroy(&k->mu);
-    sq_conn_close(&k->conn);
+}
+
+/* The salt in a log's header is repeated in the index of the log (walformat.html). */
+static bool index_is_of_log(sqlite3 *db)
+{
+    enum { HEADER = 32, LOG_SALT_AT = 16, INDEX_SALT_AT = 32, SALT = 8, INDEX_PAGE = 32768 };
+    sqlite3_file  *file = NULL, *log = NULL;
+    unsigned char  header[HEADER];
+    void volatile *index = NULL;
+    unsigned char  salt[SALT];
+
+    if (sqlite3_file_control(db, NULL, SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
+        sqlite3_file_control(db, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &log) != SQLITE_OK || !log->pMethods ||
+        log->pMethods->xRead(log, header, HEADER, 0) != SQLITE_OK ||
+        file->pMethods->xShmMap(file, 0, INDEX_PAGE, 0, &index) != SQLITE_OK || !index)
+        return false;
+    for (size_t i = 0; i < SALT; i++)
+        salt[i] = ((volatile unsigned char *)index)[INDEX_SALT_AT + i];
+    return memcmp(salt, header + LOG_SALT_AT, SALT) == 0;
+}
+
+void sq_checkpoint_rescue(struct sq_conn *c)
+{
+    enum { RESCUE_MS = 1000 };
+
+    c->busy_until = emq__mono_add_ms(emq__mono_now(), RESCUE_MS);
+    if (index_is_of_log(c->db))
+        (void)sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
 }
 
 void sq_checkpoint_last(struct sq_conn *c)

@@ -142,7 +142,6 @@ static emq_status open_one(struct sq *s, struct sq_conn *c, int sync, emq_error 
 
     if (st != EMQ_OK)
         return st;
-    c->gen = atomic_load(&s->gen);
     sq_conn_patience(s, c);
     (void)sqlite3_busy_handler(c->db, on_busy, c);
     int rc = configure(c->db, sync);
@@ -150,31 +149,82 @@ static emq_status open_one(struct sq *s, struct sq_conn *c, int sync, emq_error 
     return rc == SQLITE_OK ? EMQ_OK : sq_error(c, rc, "open", err);
 }
 
-/* The first connection of a set sets the file up; the others only begin to use the log, which their
- * first read does. Every new one renews the guard: SQLite may have closed the guarded descriptor. */
+/* The first read of a connection is what opens the log. Every new one renews the guard: SQLite may have
+ * closed the guarded descriptor. */
 static emq_status open_in_set(struct sq *s, struct sq_conn *c, int sync, emq_error *err)
 {
-    emq_status st;
+    emq_status st = open_one(s, c, sync, err);
 
-    pthread_mutex_lock(&s->setup_mu);
-    bool first = !s->setup_done || s->setup_gen != atomic_load(&s->gen);
-    st = first ? sq_file_create(&s->file, err) : EMQ_OK;
+    if (st == EMQ_OK) {
+        int rc = sq_conn_run(c, "SELECT 1 FROM sqlite_schema");
+        st = rc == SQLITE_OK ? EMQ_OK : sq_error(c, rc, "open", err);
+    }
+    if (st != EMQ_OK) {
+        sq_conn_close(c);
+        return st;
+    }
+    pthread_mutex_lock(&s->guard_mu);
+    sq_file_guard(&s->file);
+    pthread_mutex_unlock(&s->guard_mu);
+    return EMQ_OK;
+}
+
+void sq_set_close(struct sq *s)
+{
+    sq_conn_close(&s->group.conn);
+    sq_conn_close(&s->renewal);
+    sq_conn_close(&s->one);
+    sq_conn_close(&s->checkpoint.conn);
+    sq_conn_close(&s->bell.look);
+    for (size_t i = 0; i < SQ_READERS; i++)
+        sq_conn_close(&s->readers.slot[i].conn);
+}
+
+/* Opens the set anew with c as its first connection. The caller has the set for itself. */
+static emq_status open_set(struct sq *s, struct sq_conn *c, int sync, emq_error *err)
+{
+    bool rescue = s->set_up && sq_file_db_same(&s->file);
+
+    if (s->set_up)
+        emq__log_write(&s->log, EMQ_LOG_WARN, "'%s': %s; opening it anew", s->file.path,
+                       atomic_load(&s->stale) ? "this process's locks were lost"
+                       : rescue               ? "its log was deleted by another program"
+                                              : "it was replaced by another program");
+    if (rescue && !atomic_load(&s->stale) && s->group.conn.db)
+        sq_checkpoint_rescue(&s->group.conn);
+    sq_set_close(s);
+    s->set_up = false;
+    emq_status st = sq_file_create(&s->file, err);
     if (st == EMQ_OK)
         st = open_one(s, c, sync, err);
-    if (st == EMQ_OK && first) {
+    if (st == EMQ_OK)
         st = sq_setup(s, c, err);
-        s->setup_done = st == EMQ_OK;
-        s->setup_gen = c->gen;
-    } else if (st == EMQ_OK) {
-        int rc = sq_conn_run(c, "PRAGMA user_version");
-        st = rc == SQLITE_OK ? EMQ_OK : sq_error(c, rc, "open", err);
-        if (st == EMQ_OK)
-            sq_file_guard(&s->file);
-    }
-    pthread_mutex_unlock(&s->setup_mu);
-    if (st != EMQ_OK)
+    if (st != EMQ_OK) {
+        if (rescue && err && err->native == SQLITE_IOERR_SHORT_READ)
+            st = emq__fail(err, EMQ_E_BUSY, SQLITE_IOERR_SHORT_READ, "open",
+                           "the log of '%s' was deleted while several programs use it; it is free again "
+                           "once all of them have noticed", s->file.path);
         sq_conn_close(c);
-    return st;
+        return st;
+    }
+    s->set_up = true;
+    atomic_store(&s->stale, false);
+    return EMQ_OK;
+}
+
+void sq_set_enter(struct sq *s)
+{
+    (void)pthread_rwlock_rdlock(&s->set_lock);
+}
+
+void sq_set_leave(struct sq *s)
+{
+    (void)pthread_rwlock_unlock(&s->set_lock);
+}
+
+static bool set_good(struct sq *s)
+{
+    return s->set_up && (sq_in_memory(s) || (!atomic_load(&s->stale) && sq_file_same(&s->file)));
 }
 
 emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *err)
@@ -182,13 +232,20 @@ emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *e
     enum { TRIES = 5 };
 
     for (int i = 0; i < TRIES; i++) {
-        unsigned gen = atomic_load(&s->gen);
-        if (c->db && (sq_in_memory(s) || (c->gen == gen && sq_files_same(s))))
-            return EMQ_OK;
-        if (c->db && c->gen == gen) /* replaced by another program: a new set, once for all threads */
-            (void)atomic_compare_exchange_strong(&s->gen, &gen, gen + 1);
-        sq_conn_close(c);
-        emq_status st = open_in_set(s, c, sync, err);
+        emq_status st = EMQ_OK;
+        if (set_good(s)) {
+            if (!c->db)
+                st = open_in_set(s, c, sync, err);
+            /* Opened after the look at the paths: were they still the same files? */
+            if (st != EMQ_OK || set_good(s))
+                return st;
+        }
+        sq_set_leave(s);
+        (void)pthread_rwlock_wrlock(&s->set_lock);
+        if (!set_good(s))
+            st = open_set(s, c, sync, err);
+        (void)pthread_rwlock_unlock(&s->set_lock);
+        sq_set_enter(s);
         if (st != EMQ_OK)
             return st;
     }

@@ -354,14 +354,21 @@ void sq_file_unguard(struct sq_file *f)
     f->shm_fd = -1;
 }
 
+static bool names(const char *path, const struct sq_file_id *id)
+{
+    struct sq_file_id now;
+
+    return id_of_path(path, &now) && now.dev == id->dev && now.ino == id->ino;
+}
+
+bool sq_file_db_same(const struct sq_file *f)
+{
+    return f->path && names(f->path, &f->db_id);
+}
+
 bool sq_file_same(const struct sq_file *f)
 {
-    struct sq_file_id db, wal;
-
-    if (!f->path)
-        return true;
-    return id_of_path(f->path, &db) && id_of_path(f->wal, &wal) && db.ino == f->db_id.ino &&
-           db.dev == f->db_id.dev && wal.ino == f->wal_id.ino && wal.dev == f->wal_id.dev;
+    return !f->path || (names(f->path, &f->db_id) && names(f->wal, &f->wal_id));
 }
 
 bool sq_file_write_locked(const struct sq_file *f)

@@ -37,6 +37,7 @@ void       sq_file_guard(struct sq_file *f);
 void       sq_file_unguard(struct sq_file *f);
 /* Is the path still the file, and the log the log, that the connections have open? */
 bool sq_file_same(const struct sq_file *f);
+bool sq_file_db_same(const struct sq_file *f); /* the file alone */
 /* Does this process, by its POSIX lock, really hold SQLite's write lock? True when that can't be told. */
 bool sq_file_write_locked(const struct sq_file *f);
 /* Bytes in the log; 0 if there is none. */

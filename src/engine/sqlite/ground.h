@@ -4,8 +4,8 @@
  * they see sqlite.h only.
  *
  * Locks, in the order in which they may be taken:
- *   group.lead (be the leader of the group)  >  renewal_mu  >  one.mu (the only connection of a store in
- *   memory). group.mu, readers.mu, bell.mu, checkpoint.mu are innermost and guard only fields.
+ *   being the group's leader, renewal_mu, a reader's slot, bell.mu  >  one_mu  >  set_lock  >  guard_mu.
+ *   group.mu, readers.mu and checkpoint.mu are innermost and guard only fields.
  */
 #ifndef EMQ_ENGINE_SQLITE_GROUND_H
 #define EMQ_ENGINE_SQLITE_GROUND_H
@@ -59,14 +59,16 @@ struct sq {
 
     atomic_llong advance_ms;
     atomic_llong boot; /* row number of this boot */
-    atomic_uint  gen;  /* grows when the connection set must be opened anew */
     atomic_bool  log_suspect; /* an fsync of the log failed */
     atomic_llong n_commits;   /* statistics, for tests */
 
-    pthread_mutex_t setup_mu; /* guards file, setup_done, setup_gen */
-    struct sq_file  file;     /* its paths never change */
-    bool            setup_done;
-    unsigned        setup_gen;
+    /* Every use of a connection holds it shared; all connections are closed and opened anew under it
+     * alone. Guards: which files `file` means, set_up. */
+    pthread_rwlock_t set_lock;
+    bool             set_up; /* the file has been prepared by a connection of this set */
+    atomic_bool      stale;  /* the set must be opened anew: its locks were lost */
+    struct sq_file   file;   /* its paths never change */
+    pthread_mutex_t  guard_mu; /* guards the guard's fields of file, under set_lock shared */
 
     pthread_mutex_t one_mu; /* in memory: guards one */
     struct sq_conn  one;    /* in memory: the only connection */
@@ -84,16 +86,18 @@ static inline bool sq_in_memory(const struct sq *s) { return !s->file.path; }
 
 /* open.c */
 emq_status sq_check_fork(const struct sq *s, emq_error *err);
-/* Log mode, schema, guard, on a fresh connection. */
+/* Log mode, schema, guard, on the first connection of a set. */
 emq_status sq_setup(struct sq *s, struct sq_conn *c, emq_error *err);
-/* Is the path still the file, and the log the log, that the connections have open? */
-bool       sq_files_same(struct sq *s);
 bool       sq_write_locked(struct sq *s);
+/* Around every use of a connection. Not nested. */
+void       sq_set_enter(struct sq *s);
+void       sq_set_leave(struct sq *s);
 void       sq_one_lock(struct sq *s); /* nothing when not in memory */
 void       sq_one_unlock(struct sq *s);
 
 /* conn.c */
-/* Makes c usable: opens it if it is not, or anew when the set was given up or the file replaced. */
+/* Makes c usable: opens it if it is not, or the whole set anew when its locks were lost or the file or
+ * its log replaced. The caller is in the set; it may be left and entered again in between. */
 emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *err);
 void       sq_conn_close(struct sq_conn *c);
 /* Waiting for foreign writers is bounded from now by the I/O timeout. */
@@ -105,6 +109,8 @@ int        sq_conn_run(struct sq_conn *c, const char *sql);
 /* tx.c */
 emq_status sq_group_init(struct sq_group *g, emq_error *err);
 void       sq_group_close(struct sq_group *g);
+/* Closes all connections; the caller has the set for itself. */
+void       sq_set_close(struct sq *s);
 /* read.c */
 emq_status sq_readers_init(struct sq_readers *r, emq_error *err);
 void       sq_readers_close(struct sq_readers *r);

@@ -69,19 +69,11 @@ void sq_one_unlock(struct sq *s)
         pthread_mutex_unlock(&s->one_mu);
 }
 
-bool sq_files_same(struct sq *s)
-{
-    pthread_mutex_lock(&s->setup_mu);
-    bool same = sq_file_same(&s->file);
-    pthread_mutex_unlock(&s->setup_mu);
-    return same;
-}
-
 bool sq_write_locked(struct sq *s)
 {
-    pthread_mutex_lock(&s->setup_mu);
+    pthread_mutex_lock(&s->guard_mu);
     bool locked = sq_file_write_locked(&s->file);
-    pthread_mutex_unlock(&s->setup_mu);
+    pthread_mutex_unlock(&s->guard_mu);
     return locked;
 }
 
@@ -223,7 +215,7 @@ static void last_checkpoint(struct sq *s)
 {
     if (sq_in_memory(s) || !sq_turn_last_user(s->group.turn))
         return;
-    if (s->group.conn.db && s->group.conn.gen == atomic_load(&s->gen) && sq_files_same(s))
+    if (s->group.conn.db && !atomic_load(&s->stale) && sq_file_same(&s->file))
         sq_checkpoint_last(&s->group.conn);
 }
 
@@ -242,12 +234,12 @@ static void teardown(struct sq *s, enum stage have)
     if (have >= GROUP)
         sq_group_close(&s->group);
     if (have >= MUTEXES) {
-        sq_conn_close(&s->renewal);
-        sq_conn_close(&s->one);
+        sq_set_close(s);
         sq_file_unguard(&s->file);
         pthread_mutex_destroy(&s->renewal_mu);
         pthread_mutex_destroy(&s->one_mu);
-        pthread_mutex_destroy(&s->setup_mu);
+        pthread_mutex_destroy(&s->guard_mu);
+        (void)pthread_rwlock_destroy(&s->set_lock);
     }
     if (have >= FILE_FOUND)
         sq_file_free(&s->file);
@@ -256,13 +248,22 @@ static void teardown(struct sq *s, enum stage have)
 
 static emq_status init_mutexes(struct sq *s, emq_error *err)
 {
-    pthread_mutex_t *all[] = {&s->setup_mu, &s->one_mu, &s->renewal_mu};
+    pthread_mutex_t     *all[] = {&s->guard_mu, &s->one_mu, &s->renewal_mu};
+    pthread_rwlockattr_t attr;
 
+    /* Opening anew must not wait for ever behind readers that overlap. */
+    (void)pthread_rwlockattr_init(&attr);
+    (void)pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    int failed = pthread_rwlock_init(&s->set_lock, &attr);
+    (void)pthread_rwlockattr_destroy(&attr);
+    if (failed != 0)
+        return emq__fail(err, EMQ_E_SYSTEM, failed, "open", "lock");
     for (size_t i = 0; i < EMQ_ARRAY_LEN(all); i++) {
         int rc = pthread_mutex_init(all[i], NULL);
         if (rc != 0) {
             while (i > 0)
                 pthread_mutex_destroy(all[--i]);
+            (void)pthread_rwlock_destroy(&s->set_lock);
             return emq__fail(err, EMQ_E_SYSTEM, rc, "open", "mutex");
         }
     }
@@ -274,7 +275,9 @@ static emq_status first_connection(struct sq *s, emq_error *err)
 {
     new_turns(s);
     enum sq_turn_result turn = sq_turn_take(s->group.turn, sq_monotonic_us() + s->io_timeout_ms * 800);
+    sq_set_enter(s);
     emq_status st = sq_conn_ready(s, sq_in_memory(s) ? &s->one : &s->group.conn, s->sync, err);
+    sq_set_leave(s);
     if (turn == SQ_TURN_MINE)
         sq_turn_give(s->group.turn);
     return st;
@@ -367,10 +370,10 @@ emq_status sq_borrow_begin(struct sq *s, sqlite3 *db, struct sq_conn *c, struct 
         return emq__fail(err, EMQ_E_INVALID, 0, where,
                          "no transaction is open on this connection: BEGIN IMMEDIATE first");
     path = sqlite3_db_filename(db, "main");
-    pthread_mutex_lock(&s->setup_mu);
+    sq_set_enter(s);
     bool same = s->file.path && path && stat(path, &st) == 0 && st.st_dev == s->file.db_id.dev &&
                 st.st_ino == s->file.db_id.ino;
-    pthread_mutex_unlock(&s->setup_mu);
+    sq_set_leave(s);
     if (!same)
         return emq__fail(err, EMQ_E_INVALID, 0, where, "this connection has '%s' open, the store is '%s'",
                          path && *path ? path : "no file", s->file.path ? s->file.path : ":memory:");

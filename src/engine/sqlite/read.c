@@ -32,8 +32,6 @@ emq_status sq_readers_init(struct sq_readers *r, emq_error *err)
 
 void sq_readers_close(struct sq_readers *r)
 {
-    for (size_t i = 0; i < SQ_READERS; i++)
-        sq_conn_close(&r->slot[i].conn);
     pthread_cond_destroy(&r->freed);
     pthread_mutex_destroy(&r->mu);
 }
@@ -96,16 +94,15 @@ emq_status sq_read(struct sq *s, sq_fn fn, void *arg, emq_error *err)
 
     if (st != EMQ_OK)
         return st;
-    if (sq_in_memory(s)) {
-        sq_one_lock(s);
-        st = run(s, &s->one, fn, arg, err);
-        sq_one_unlock(s);
-        return st;
-    }
-    int i = acquire(s, err);
+    int i = sq_in_memory(s) ? 0 : acquire(s, err);
     if (i < 0)
         return EMQ_E_BUSY;
-    st = run(s, &s->readers.slot[i].conn, fn, arg, err);
-    release(&s->readers, i);
+    sq_one_lock(s);
+    sq_set_enter(s);
+    st = run(s, sq_in_memory(s) ? &s->one : &s->readers.slot[i].conn, fn, arg, err);
+    sq_set_leave(s);
+    sq_one_unlock(s);
+    if (!sq_in_memory(s))
+        release(&s->readers, i);
     return st;
 }

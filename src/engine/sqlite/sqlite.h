@@ -36,7 +36,6 @@ struct sq_conn {
     size_t        n_used;
     struct emq__mono busy_until; /* how long to wait for a writer that takes no turns */
     bool             was_busy;   /* there was one */
-    unsigned      gen;           /* of the connection set it belongs to */
 };
 
 struct sq_rings;

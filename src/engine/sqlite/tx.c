@@ -80,15 +80,16 @@ static emq_status heal_log(struct sq *s, struct sq_conn *c, emq_error *err)
 }
 
 static emq_status begin(struct sq *s, struct sq_conn *c, int sync, struct sq_tx *tx,
-                        struct sq_rings *rings, emq_error *err)
+                        struct sq_rings *rings, struct emq__mono until, emq_error *err)
 {
     emq_status st = sq_conn_ready(s, c, sync, err);
 
-    if (st == EMQ_OK && sync == SQ_SYNC_FULL && atomic_load(&s->log_suspect))
-        st = heal_log(s, c, err);
     if (st != EMQ_OK)
         return st;
     c->was_busy = false;
+    c->busy_until = until;
+    if (sync == SQ_SYNC_FULL && atomic_load(&s->log_suspect) && (st = heal_log(s, c, err)) != EMQ_OK)
+        return st;
     int rc = sq_conn_run(c, "BEGIN IMMEDIATE");
     if (rc != SQLITE_OK)
         return sq_error(c, rc, where_write, err);
@@ -108,7 +109,7 @@ static emq_status commit(struct sq *s, struct sq_conn *c, bool *again, emq_error
     *again = false;
     if (!sq_write_locked(s)) {
         rollback(c);
-        atomic_fetch_add(&s->gen, 1);
+        atomic_store(&s->stale, true);
         *again = true;
         return emq__fail(err, EMQ_E_BUSY, 0, where_write,
                          "this process's locks on the file were lost: something in it opened and closed "
@@ -116,9 +117,8 @@ static emq_status commit(struct sq *s, struct sq_conn *c, bool *again, emq_error
     }
     int rc = sq_conn_run(c, "COMMIT");
     if (rc == SQLITE_OK) {
-        if (sq_files_same(s))
-            return EMQ_OK;
-        atomic_fetch_add(&s->gen, 1);
+        if (sq_file_same(&s->file))
+            return EMQ_OK; /* else the next transaction opens the set anew */
         return emq__fail(err, EMQ_E_IN_DOUBT, 0, where_write,
                          "'%s' or its log was replaced or deleted by another program: what was just "
                          "committed may be lost", s->file.path);
@@ -133,10 +133,8 @@ static emq_status commit(struct sq *s, struct sq_conn *c, bool *again, emq_error
         return st;
     default:
         /* The frames may be in the log; whoever recovers it will find them. */
-        if (!sq_in_memory(s)) {
+        if (!sq_in_memory(s))
             atomic_store(&s->log_suspect, true);
-            atomic_fetch_add(&s->gen, 1);
-        }
         return emq__fail(err, EMQ_E_IN_DOUBT, rc, where_write,
                          "COMMIT failed (SQLite %d): it may or may not be stored; ask again", rc);
     }
@@ -199,7 +197,7 @@ static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op
     bool         good = false, again = false;
     bool         alone = !list->next;
 
-    if (begin(s, c, sync, &tx, rings, &e) != EMQ_OK) {
+    if (begin(s, c, sync, &tx, rings, list->until, &e) != EMQ_OK) {
         *rest = e.status == EMQ_E_BUSY ? cut_patient(list) : NULL;
         fail_ops(list, &e, false);
         return RAN;
@@ -230,9 +228,11 @@ static enum ran run_tries(struct sq *s, struct sq_conn *c, int sync, struct sq_o
 {
     enum ran r = RAN_AGAIN;
 
-    c->busy_until = list->until; /* the first has waited longest */
-    for (int i = 0; r == RAN_AGAIN && i < TRIES_MAX; i++)
+    for (int i = 0; r == RAN_AGAIN && i < TRIES_MAX; i++) {
+        sq_set_enter(s);
         r = run_once(s, c, sync, list, rings, rest);
+        sq_set_leave(s);
+    }
     return r;
 }
 
@@ -438,6 +438,5 @@ emq_status sq_group_init(struct sq_group *g, emq_error *err)
 
 void sq_group_close(struct sq_group *g)
 {
-    sq_conn_close(&g->conn);
     pthread_mutex_destroy(&g->mu);
 }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A slot without a worker and a store: what exec needs of worker/slot.h, and emq_job_log() and
+ * emq_job_report_progress() that remember what they were given.
+ */
+#ifndef EMQ_TESTS_EXEC_FAKE_H
+#define EMQ_TESTS_EXEC_FAKE_H
+
+#include "lib/test.h"
+#include "worker/exec_internal.h"
+
+struct emq__slot {
+    emq_job        *job;
+    int             index, fd; /* fd: an eventfd */
+    atomic_int      cancel;    /* an emq_cancel_reason */
+    _Atomic int64_t safe_until_us, run_until_us;
+    int64_t         deadline_at_ms;
+    struct emq__buf log;       /* lines, each with its line feed */
+    struct emq__buf progress;
+    int             entries, progresses; /* calls */
+    emq_status      store;     /* what the writes answer */
+};
+
+/* A job with that data, id "7" of the queue "q", at its second attempt. */
+struct emq__slot *fake_slot(emq_str data, int index);
+void fake_free(struct emq__slot *s);
+
+/* An open exec and the last result. */
+struct rig {
+    struct emq__exec       *x;
+    struct emq__slot       *s;
+    struct emq__exec_result res;
+    emq_status              status;
+    emq_error               err;
+};
+struct rig *rig_open(const char *const *argv, bool stream);
+struct rig *rig_sh(const char *script); /* sh -c script */
+struct rig *rig_sh_stream(const char *script);
+/* Runs a job with that data; a slot of its own, or the one that is set already. */
+enum emq__exec_kind rig_run(struct rig *r, emq_str data);
+void rig_slot(struct rig *r, emq_str data); /* a fresh slot for the next run */
+void rig_close(struct rig *r);
+
+int64_t now_us(void);
+/* Waits for a condition; fails the test after 20 s. */
+void until(bool (*is)(void *), void *arg, const char *what);
+bool is_gone(pid_t pid); /* no such process, or a zombie */
+int  open_fds(void);
+/* A file of the test's folder. */
+const char *temp_path(const char *name);
+/* The whole numbers in a file, once there are n of them. */
+void read_pids(const char *path, pid_t *pids, int n);
+
+#endif
