@@ -13,7 +13,8 @@
 
 enum {
     LOOK_MAX = 16 * SQ_SLICE, /* ended locks that are looked at to find the earliest */
-    EXPIRED_LOOK = SQ_SLICE   /* oldest finished records that are looked at */
+    EXPIRED_LOOK = SQ_SLICE,  /* oldest finished records that are looked at */
+    DEDUPS = 256              /* dedup ids whose window has ended that one act removes */
 };
 
 /* ---- recovery ------------------------------------------------------------------------------------- */
@@ -175,6 +176,7 @@ static emq_status any_dedup_ended(struct sq_tx *tx, bool *any, emq_error *err)
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, tx->now_ms);
+    sq_bind_i64(st, 2, 1);
     s = sq_step(tx->conn, st, any, "sweep", err);
     sqlite3_reset(st);
     return s;
@@ -321,15 +323,34 @@ static emq_status remove_old(struct sq_tx *tx, struct sweep *a, struct sq_queue 
     return s;
 }
 
-static emq_status remove_dedups(struct sq_tx *tx, emq_error *err)
+static emq_status remove_dedups(struct sq_tx *tx, struct sweep *a, emq_error *err)
 {
-    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_dedup_expire, err);
+    struct { int64_t qid; emq_str id; } list[DEDUPS];
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_dedup_expired, err);
+    size_t        n = 0;
+    bool          row;
+    emq_status    s;
 
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, tx->now_ms);
-    sq_bind_i64(st, 2, SQ_SLICE);
-    return sq_exec(tx->conn, st, "sweep", err);
+    sq_bind_i64(st, 2, DEDUPS);
+    while ((s = sq_step(tx->conn, st, &row, "sweep", err)) == EMQ_OK && row) {
+        list[n].qid = sq_col_i64(st, 0);
+        list[n].id = sq_col_copy(st, 1, a->mem);
+        if (!list[n++].id.ptr)
+            return emq__fail(err, EMQ_E_NOMEM, 0, "sweep", "no memory for a dedup id");
+    }
+    sqlite3_reset(st);
+    for (size_t i = 0; s == EMQ_OK && i < n; i++) {
+        st = sq_stmt(tx->conn, SQ_SQL_dedup_delete, err);
+        if (!st)
+            return sq_no_stmt(err);
+        sq_bind_i64(st, 1, list[i].qid);
+        sq_bind_text(st, 2, list[i].id);
+        s = sq_exec(tx->conn, st, "sweep", err);
+    }
+    return s;
 }
 
 static emq_status sweep_act(struct sq_tx *tx, void *arg, emq_error *err)
@@ -354,7 +375,7 @@ static emq_status sweep_act(struct sq_tx *tx, void *arg, emq_error *err)
     if (!emq__is_failure(s) && a->stages)
         s = sq_stage_expire(tx, SQ_SLICE, &more, err);
     if (!emq__is_failure(s) && a->dedups)
-        s = remove_dedups(tx, err);
+        s = remove_dedups(tx, a, err);
     return emq__is_failure(s) ? s : receipt_put(tx, a, err);
 }
 

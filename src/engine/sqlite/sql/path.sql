@@ -322,9 +322,5 @@ INSERT INTO emq_boot (boot_id, seen_at_ms) VALUES (?1, ?2) ON CONFLICT (boot_id)
 -- name: boot_get
 SELECT boot FROM emq_boot WHERE boot_id = ?1;
 
--- name: dedup_expire
-DELETE FROM emq_dedup WHERE (qid, id) IN
-    (SELECT qid, id FROM emq_dedup WHERE expires_at_ms > 0 AND expires_at_ms <= ?1 LIMIT ?2);
-
 -- name: dedup_expired
-SELECT 1 FROM emq_dedup WHERE expires_at_ms > 0 AND expires_at_ms <= ?1 LIMIT 1;
+SELECT qid, id FROM emq_dedup WHERE expires_at_ms > 0 AND expires_at_ms <= ?1 LIMIT ?2;
