@@ -7,9 +7,9 @@
 
 int main(int argc, char **argv)
 {
-    emq_client  *c;
-    emq_error    err;
-    emq_added    added = {.size = sizeof added};
+    emq_client *c;
+    emq_error err;
+    emq_added added = {.size = sizeof added};
     emq_add_opts opts = {.size = sizeof opts};
 
     if (argc != 3)

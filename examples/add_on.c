@@ -11,7 +11,7 @@ static emq_status order(emq_client *c, sqlite3 *db, emq_str queue, const char *c
                         emq_error *err)
 {
     sqlite3_stmt *insert = NULL;
-    emq_status    s = EMQ_E_STORE;
+    emq_status s = EMQ_E_STORE;
 
     if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
         return s;
@@ -30,9 +30,9 @@ static emq_status order(emq_client *c, sqlite3 *db, emq_str queue, const char *c
 int main(int argc, char **argv)
 {
     emq_client *c;
-    emq_error   err = {0};
-    sqlite3    *db = NULL;
-    char        url[4200];
+    emq_error err = {0};
+    sqlite3 *db = NULL;
+    char url[4200];
 
     if (argc != 4)
         return fprintf(stderr, "usage: add_on FILE QUEUE CUSTOMER\n"), 64;
@@ -46,7 +46,8 @@ int main(int argc, char **argv)
             SQLITE_OK)
         s = order(c, db, emq_cstr(argv[2]), argv[3], &err);
     if (s != EMQ_OK)
-        fprintf(stderr, "%s: %s\n", emq_status_name(s), err.text[0] ? err.text : sqlite3_errmsg(db));
+        fprintf(stderr, "%s: %s\n", emq_status_name(s),
+                err.text[0] ? err.text : sqlite3_errmsg(db));
     sqlite3_close(db);
     emq_close(c);
     return s != EMQ_OK;

@@ -8,15 +8,15 @@
 int main(int argc, char **argv)
 {
     emq_client *c;
-    emq_job    *job;
-    emq_error   err;
+    emq_job *job;
+    emq_error err;
 
     if (argc != 2)
         return fprintf(stderr, "usage: by_hand QUEUE\n"), 64;
     if (emq_open(&c, emq_cstr(NULL), NULL, &err) != EMQ_OK)
         return fprintf(stderr, "%s: %s\n", err.where, err.text), 69;
 
-    emq_str       queue = emq_cstr(argv[1]);
+    emq_str queue = emq_cstr(argv[1]);
     emq_take_opts take = {.size = sizeof take};
     take.wait_ms = 5000;
     take.lock_ms = 60000; /* longer than the work; else emq_extend() from time to time */

@@ -10,7 +10,7 @@
 
 static emq_status work_off(emq_client *c, emq_str queue, int *idle, emq_error *err)
 {
-    emq_job   *job;
+    emq_job *job;
     emq_status s;
 
     while ((s = emq_take(c, queue, NULL, &job, err)) == EMQ_OK) {
@@ -29,8 +29,8 @@ static emq_status work_off(emq_client *c, emq_str queue, int *idle, emq_error *e
 int main(int argc, char **argv)
 {
     emq_client *c;
-    emq_error   err;
-    int         fd = -1, idle = 0;
+    emq_error err;
+    int fd = -1, idle = 0;
 
     if (argc != 2)
         return fprintf(stderr, "usage: event_loop QUEUE\n"), 64;
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     emq_status s = emq_fd(c, emq_cstr(argv[1]), &fd, &err);
     while (s == EMQ_OK && idle++ < 5) {
         struct pollfd p = {.fd = fd, .events = POLLIN}; /* with the loop's other descriptors */
-        uint64_t      count;
+        uint64_t count;
         if (poll(&p, 1, 1000) > 0 && read(fd, &count, sizeof count) == (ssize_t)sizeof count)
             s = work_off(c, emq_cstr(argv[1]), &idle, &err);
     }

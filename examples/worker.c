@@ -19,12 +19,12 @@ static emq_verdict handle(emq_job *job, void *user)
 
 int main(int argc, char **argv)
 {
-    emq_client      *c;
-    emq_worker      *w;
-    emq_error        err;
+    emq_client *c;
+    emq_worker *w;
+    emq_error err;
     emq_worker_queue queue = {.size = sizeof queue};
     const emq_worker_queue *queues[] = {&queue};
-    emq_worker_opts         opts = {.size = sizeof opts};
+    emq_worker_opts opts = {.size = sizeof opts};
 
     if (argc != 2)
         return fprintf(stderr, "usage: worker QUEUE\n"), 64;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Adding jobs. Everything of a call is checked before its first write; many jobs go in as one act, or
- * as invisible slices that one act publishes: all or none either way.
+ * Adding jobs. Everything of a call is checked before its first write; many jobs go in as one act,
+ * or as invisible slices that one act publishes: all or none either way.
  */
 #include "client/client.h"
 
@@ -19,8 +19,8 @@ emq_status emq__add_entry_make(emq_client *c, emq_str queue, emq_str data, const
                                struct emq__arena *mem, struct emq__add_entry *out, emq_error *err)
 {
     struct emq__opts o;
-    struct emq__buf  b;
-    emq_str          id, name;
+    struct emq__buf b;
+    emq_str id, name;
 
     emq_status s = emq__check_queue(queue, err);
     if (s == EMQ_OK)
@@ -72,10 +72,10 @@ void emq__added_put(emq_added *out, const struct emq__added *a)
 emq_status emq_add(emq_client *c, emq_str queue, emq_str data, const emq_add_opts *opts,
                    emq_added *out, emq_error *err)
 {
-    struct emq__arena           mem = {0};
-    struct emq__add_entry       entry;
+    struct emq__arena mem = {0};
+    struct emq__add_entry entry;
     const struct emq__add_entry *entries[] = {&entry};
-    struct emq__add_res         res;
+    struct emq__add_res res;
 
     emq_status s = emq__client_check(c, where_add, err);
     if (s == EMQ_OK)
@@ -99,22 +99,22 @@ emq_status emq_add(emq_client *c, emq_str queue, emq_str data, const emq_add_opt
 
 /* One call of emq_add_many(). */
 struct many {
-    emq_client                *c;
-    const emq_new_job *const  *jobs;
-    size_t                     n;
-    struct emq__add_entry        *entries;  /* of the slice in hand */
+    emq_client *c;
+    const emq_new_job *const *jobs;
+    size_t n;
+    struct emq__add_entry *entries;         /* of the slice in hand */
     const struct emq__add_entry **pointers; /* to them */
-    struct emq__added            *added;    /* all outcomes; ids in `ids`; NULL: nobody asks */
-    emq_str                      *dedup;    /* beside them: the dedup ids, the caller's bytes */
-    struct emq__arena             ids;
-    int64_t                       n_ok; /* entries that the stage took */
+    struct emq__added *added;               /* all outcomes; ids in `ids`; NULL: nobody asks */
+    emq_str *dedup;                         /* beside them: the dedup ids, the caller's bytes */
+    struct emq__arena ids;
+    int64_t n_ok; /* entries that the stage took */
 };
 
 /* Makes entry i in `out`; its error names the entry. */
 static emq_status make_entry(const struct many *m, size_t i, struct emq__arena *mem,
                              struct emq__add_entry *out, emq_error *err)
 {
-    emq_error   inner = {0};
+    emq_error inner = {0};
     emq_new_job job;
 
     if (!m->jobs[i])
@@ -182,7 +182,7 @@ static emq_status add_slice(struct many *m, size_t from, size_t n, emq_str stage
 {
     struct emq__add_req req = {.entries = m->pointers, .n = n, .stage = stage};
     struct emq__add_res res;
-    emq_status          s = emq__do_add(m->c, &req, &res, mem, err);
+    emq_status s = emq__do_add(m->c, &req, &res, mem, err);
 
     if (s != EMQ_OK)
         return s;
@@ -200,12 +200,12 @@ static emq_status add_slice(struct many *m, size_t from, size_t n, emq_str stage
  * that fails leaves the outcome as it is: all jobs of the call are in the store by now. */
 static void find_deduplicated(struct many *m, size_t i)
 {
-    struct emq__arena     mem = {0};
-    struct emq__added    *a = &m->added[i];
+    struct emq__arena mem = {0};
+    struct emq__added *a = &m->added[i];
     struct emq__dedup_req held = {
         .prefix = m->c->prefix, .queue = m->jobs[i]->queue, .dedup_id = m->dedup[i]};
     struct emq__dedup_res holder;
-    struct emq__jobs_req  ask = {
+    struct emq__jobs_req ask = {
         .prefix = m->c->prefix, .queue = m->jobs[i]->queue, .ids = &a->id, .n = 1};
     struct emq__jobs_res job;
 
@@ -224,10 +224,10 @@ static void find_deduplicated(struct many *m, size_t i)
 
 static emq_status publish(struct many *m, emq_str stage, emq_error *err)
 {
-    struct emq__arena       mem = {0};
+    struct emq__arena mem = {0};
     struct emq__publish_req req = {.prefix = m->c->prefix, .stage = stage};
     struct emq__publish_res res;
-    emq_status              s = emq__do_publish(m->c, &req, &res, &mem, err);
+    emq_status s = emq__do_publish(m->c, &req, &res, &mem, err);
 
     emq__arena_free(&mem);
     if (s == EMQ_NOT_FOUND)
@@ -245,7 +245,7 @@ static emq_status publish(struct many *m, emq_str stage, emq_error *err)
 static emq_status check_all(struct many *m, size_t *out_slices, emq_error *err)
 {
     struct emq__arena mem = {0};
-    size_t            slices = 0;
+    size_t slices = 0;
 
     for (size_t from = 0, n; from < m->n; from += n) {
         emq_status s = make_slice(m, from, &mem, &n, err);
@@ -261,8 +261,8 @@ static emq_status check_all(struct many *m, size_t *out_slices, emq_error *err)
 static emq_status add_all(struct many *m, size_t slices, emq_error *err)
 {
     struct emq__arena mem = {0};
-    char              name[EMQ__RANDOM_ID_LEN + 1];
-    emq_str           stage = {0};
+    char name[EMQ__RANDOM_ID_LEN + 1];
+    emq_str stage = {0};
 
     if (slices > 1) {
         emq__random_id(name);
@@ -308,7 +308,7 @@ emq_status emq_add_many(emq_client *c, const emq_new_job *const *jobs, size_t n,
                         emq_added *const *out, emq_error *err)
 {
     struct many m = {.c = c, .jobs = jobs, .n = n};
-    size_t      slices = 0;
+    size_t slices = 0;
 
     emq_status s = emq__client_check(c, where_many, err);
     if (s != EMQ_OK || n == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Administration: acts on one job, settings of a queue, and bulk forms in bounded slices. A bulk call
- * never does more than the jobs that were there when it began, whatever is added meanwhile.
+ * Administration: acts on one job, settings of a queue, and bulk forms in bounded slices. A bulk
+ * call never does more than the jobs that were there when it began, whatever is added meanwhile.
  */
 #include "client/client.h"
 
@@ -19,7 +19,7 @@ enum { CANCEL_RESTARTS = 20 };
 static emq_status change_one(emq_client *c, emq_str queue, emq_str id, struct emq__change change,
                              const char *where, emq_error *err)
 {
-    struct emq__arena      mem = {0};
+    struct emq__arena mem = {0};
     struct emq__change_res res;
 
     emq_status s = emq__client_check_job(c, queue, id, where, err);
@@ -45,7 +45,7 @@ static emq_status check_retry_flags(int flags, const char *where, emq_error *err
 
 emq_status emq_retry(emq_client *c, emq_str queue, emq_str id, int flags, emq_error *err)
 {
-    static const char  where[] = "emq_retry";
+    static const char where[] = "emq_retry";
     struct emq__change change = {
         .kind = EMQ__CHANGE_RETRY,
         .reset_attempts = (flags & EMQ_RETRY_RESET_ATTEMPTS) != 0,
@@ -79,7 +79,7 @@ emq_status emq_cancel(emq_client *c, emq_str queue, emq_str id, emq_error *err)
 emq_status emq_set_priority(emq_client *c, emq_str queue, emq_str id, int32_t priority, int lifo,
                             emq_error *err)
 {
-    static const char  where[] = "emq_set_priority";
+    static const char where[] = "emq_set_priority";
     struct emq__change change = {
         .kind = EMQ__CHANGE_PRIORITY, .priority = priority, .lifo = lifo != 0};
 
@@ -91,9 +91,9 @@ emq_status emq_set_priority(emq_client *c, emq_str queue, emq_str id, int32_t pr
 
 emq_status emq_set_delay(emq_client *c, emq_str queue, emq_str id, int64_t delay_ms, emq_error *err)
 {
-    static const char  where[] = "emq_set_delay";
+    static const char where[] = "emq_set_delay";
     struct emq__change change = {.kind = EMQ__CHANGE_DELAY, .delay_ms = delay_ms};
-    emq_status         s = emq__check_span(delay_ms, where, "delay_ms", err);
+    emq_status s = emq__check_span(delay_ms, where, "delay_ms", err);
 
     return s == EMQ_OK ? change_one(c, queue, id, change, where, err) : s;
 }
@@ -103,9 +103,9 @@ emq_status emq_set_delay(emq_client *c, emq_str queue, emq_str id, int64_t delay
 static emq_status set_meta(emq_client *c, emq_str queue, const char *field, emq_str value,
                            const char *where, emq_error *err)
 {
-    struct emq__arena      mem = {0};
+    struct emq__arena mem = {0};
     struct emq__meta_field set = {emq_cstr(field), value};
-    struct emq__meta_res   res;
+    struct emq__meta_res res;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s != EMQ_OK)
@@ -130,7 +130,7 @@ emq_status emq_resume(emq_client *c, emq_str queue, emq_error *err)
 emq_status emq_set_concurrency(emq_client *c, emq_str queue, int64_t limit, emq_error *err)
 {
     static const char where[] = "emq_set_concurrency";
-    char              text[24] = "";
+    char text[24] = "";
 
     if (limit < 0)
         return emq__fail(err, EMQ_E_INVALID, 0, where,
@@ -144,12 +144,13 @@ emq_status emq_set_concurrency(emq_client *c, emq_str queue, int64_t limit, emq_
 /* ---- bulk -------------------------------------------------------------------------------- */
 
 /* How many jobs of a state there are now: the bound of a bulk call. */
-static emq_status count_of(emq_client *c, emq_str queue, int32_t state, int64_t *out, emq_error *err)
+static emq_status count_of(emq_client *c, emq_str queue, int32_t state, int64_t *out,
+                           emq_error *err)
 {
-    struct emq__arena     mem = {0};
+    struct emq__arena mem = {0};
     struct emq__stats_req req = {.prefix = c->prefix, .queue = queue};
     struct emq__stats_res res;
-    emq_status            s = c->e->ops->stats(c->e, &req, &res, &mem, err);
+    emq_status s = c->e->ops->stats(c->e, &req, &res, &mem, err);
 
     emq__arena_free(&mem);
     if (s == EMQ_OK)
@@ -161,9 +162,9 @@ static emq_status count_of(emq_client *c, emq_str queue, int32_t state, int64_t 
 static emq_status bulk(emq_client *c, struct emq__bulk_req *req, int64_t max, int64_t *count,
                        emq_error *err)
 {
-    struct emq__arena    mem = {0};
+    struct emq__arena mem = {0};
     struct emq__bulk_res res = {.more = true};
-    int64_t              left = 0;
+    int64_t left = 0;
 
     emq_status s = count_of(c, req->queue, req->state, &left, err);
     if (max > 0 && max < left)
@@ -196,8 +197,8 @@ emq_status emq_drain(emq_client *c, emq_str queue, int with_delayed, int64_t *ou
                      emq_error *err)
 {
     static const int32_t states[] = {EMQ_WAITING, EMQ_PRIORITIZED, EMQ_DELAYED};
-    size_t               n = with_delayed ? 3 : 2;
-    int64_t              count = 0;
+    size_t n = with_delayed ? 3 : 2;
+    int64_t count = 0;
 
     emq_status s = emq__client_check_queue(c, queue, "emq_drain", err);
     for (size_t i = 0; s == EMQ_OK && i < n; i++) {
@@ -214,7 +215,7 @@ emq_status emq_clean(emq_client *c, emq_str queue, int state, int64_t older_ms, 
                      int64_t *out_count, emq_error *err)
 {
     static const char where[] = "emq_clean";
-    int64_t           count = 0;
+    int64_t count = 0;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK && (state < 1 || state > EMQ_STATE_COUNT))
@@ -244,7 +245,7 @@ emq_status emq_retry_all(emq_client *c, emq_str queue, int state, int flags, int
                          emq_error *err)
 {
     static const char where[] = "emq_retry_all";
-    int64_t           count = 0;
+    int64_t count = 0;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK)
@@ -269,7 +270,7 @@ emq_status emq_retry_all(emq_client *c, emq_str queue, int state, int flags, int
 
 emq_status emq_promote_all(emq_client *c, emq_str queue, int64_t *out_count, emq_error *err)
 {
-    int64_t    count = 0;
+    int64_t count = 0;
     emq_status s = emq__client_check_queue(c, queue, "emq_promote_all", err);
 
     if (s != EMQ_OK)
@@ -282,13 +283,14 @@ emq_status emq_promote_all(emq_client *c, emq_str queue, int64_t *out_count, emq
     return s;
 }
 
-/* Active jobs stay where they are when their owners are asked to stop: each slice goes on behind the
- * last one. When that job has ended meanwhile, from the start again; asking twice does no harm. */
+/* Active jobs stay where they are when their owners are asked to stop: each slice goes on behind
+ * the last one. When that job has ended meanwhile, from the start again; asking twice does no harm.
+ * */
 static emq_status cancel_active(emq_client *c, emq_str queue, int64_t *count, emq_error *err)
 {
-    struct emq__arena    mem = {0};
+    struct emq__arena mem = {0};
     struct emq__bulk_res res = {.more = true};
-    char                 last[EMQ_ID_MAX];
+    char last[EMQ_ID_MAX];
     struct emq__bulk_req req = {
         .prefix = c->prefix,
         .queue = queue,
@@ -296,7 +298,7 @@ static emq_status cancel_active(emq_client *c, emq_str queue, int64_t *count, em
         .state = EMQ_ACTIVE,
         .limit = BULK_SLICE,
     };
-    int        restarts = 0;
+    int restarts = 0;
     emq_status s = EMQ_OK;
 
     while (s == EMQ_OK && res.more) {
@@ -308,8 +310,8 @@ static emq_status cancel_active(emq_client *c, emq_str queue, int64_t *count, em
             s = EMQ_OK;
         } else if (s == EMQ_OK) {
             *count += res.count;
-            res.more = res.more && res.count > 0 && res.last_id.len > 0 &&
-                       res.last_id.len <= sizeof last;
+            res.more =
+                res.more && res.count > 0 && res.last_id.len > 0 && res.last_id.len <= sizeof last;
             if (res.more) {
                 memcpy(last, res.last_id.ptr, res.last_id.len);
                 req.after_id = emq_strn(last, res.last_id.len);
@@ -318,16 +320,18 @@ static emq_status cancel_active(emq_client *c, emq_str queue, int64_t *count, em
         emq__arena_free(&mem);
     }
     if (s == EMQ_NOT_FOUND)
-        return emq__fail(err, EMQ_E_BUSY, 0, "emq_cancel_all",
-                         "the active jobs of the queue change too fast: some were not asked to stop; "
-                         "pause the queue and try again");
+        return emq__fail(
+            err, EMQ_E_BUSY, 0, "emq_cancel_all",
+            "the active jobs of the queue change too fast: some were not asked to stop; "
+            "pause the queue and try again");
     return s;
 }
 
-emq_status emq_cancel_all(emq_client *c, emq_str queue, int state, int64_t *out_count, emq_error *err)
+emq_status emq_cancel_all(emq_client *c, emq_str queue, int state, int64_t *out_count,
+                          emq_error *err)
 {
     static const char where[] = "emq_cancel_all";
-    int64_t           count = 0;
+    int64_t count = 0;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK && (state < EMQ_WAITING || state > EMQ_WAITING_CHILDREN))
@@ -347,9 +351,9 @@ emq_status emq_cancel_all(emq_client *c, emq_str queue, int state, int64_t *out_
 emq_status emq_obliterate(emq_client *c, emq_str queue, int force, int64_t *out_count,
                           emq_error *err)
 {
-    struct emq__arena          mem = {0};
+    struct emq__arena mem = {0};
     struct emq__obliterate_res res = {.more = true};
-    int64_t                    count = 0;
+    int64_t count = 0;
 
     emq_status s = emq__client_check_queue(c, queue, "emq_obliterate", err);
     while (s == EMQ_OK && res.more) {
@@ -368,11 +372,11 @@ emq_status emq_obliterate(emq_client *c, emq_str queue, int force, int64_t *out_
 emq_status emq_sweep(emq_client *c, emq_str queue, const emq_sweep_opts *opts,
                      int64_t *out_recovered, int64_t *out_failed, emq_error *err)
 {
-    static const char     where[] = "emq_sweep";
-    struct emq__arena     mem = {0};
+    static const char where[] = "emq_sweep";
+    struct emq__arena mem = {0};
     struct emq__sweep_res res = {.more = true};
-    emq_sweep_opts        o;
-    int64_t               recovered = 0, failed = 0;
+    emq_sweep_opts o;
+    int64_t recovered = 0, failed = 0;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK)
@@ -385,8 +389,9 @@ emq_status emq_sweep(emq_client *c, emq_str queue, const emq_sweep_opts *opts,
         struct emq__sweep_req req = {
             .prefix = c->prefix,
             .queue = queue,
-            .max_stalled = o.max_stalled == 0 ? MAX_STALLED_DEFAULT
-                           : o.max_stalled < 0 ? 0 : o.max_stalled,
+            .max_stalled = o.max_stalled == 0  ? MAX_STALLED_DEFAULT
+                           : o.max_stalled < 0 ? 0
+                                               : o.max_stalled,
             .limit = SWEEP_SLICE,
         };
         s = emq__do_sweep(c, &req, &res, &mem, err);
@@ -408,8 +413,8 @@ emq_status emq_sweep(emq_client *c, emq_str queue, const emq_sweep_opts *opts,
 emq_status emq_dedup_show(emq_client *c, emq_str queue, emq_str dedup_id,
                           char out_owner[EMQ_ID_MAX + 1], int64_t *out_ttl_ms, emq_error *err)
 {
-    static const char     where[] = "emq_dedup_show";
-    struct emq__arena     mem = {0};
+    static const char where[] = "emq_dedup_show";
+    struct emq__arena mem = {0};
     struct emq__dedup_res res;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
@@ -434,8 +439,8 @@ emq_status emq_dedup_show(emq_client *c, emq_str queue, emq_str dedup_id,
 emq_status emq_dedup_release(emq_client *c, emq_str queue, emq_str dedup_id, emq_str owner,
                              emq_error *err)
 {
-    static const char     where[] = "emq_dedup_release";
-    struct emq__arena     mem = {0};
+    static const char where[] = "emq_dedup_release";
+    struct emq__arena mem = {0};
     struct emq__dedup_res res;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
@@ -454,7 +459,7 @@ emq_status emq_dedup_release(emq_client *c, emq_str queue, emq_str dedup_id, emq
 
 emq_status emq_wake(emq_client *c, emq_str queue, emq_error *err)
 {
-    struct emq__arena    mem = {0};
+    struct emq__arena mem = {0};
     struct emq__wake_res res;
 
     emq_status s = emq__client_check_queue(c, queue, "emq_wake", err);

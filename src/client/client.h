@@ -14,47 +14,47 @@
 /* A receipt session. Borrowed by one call at a time; its sequence grows with each act. */
 struct emq__lane {
     struct emq__lane *next;
-    char              session[24];
-    uint64_t          seq;
+    char session[24];
+    uint64_t seq;
 };
 
 /* The place of one waiting call. Places are reused and freed only with the client, so that
- * emq_interrupt() can walk them from a signal handler. `state` is the truth; `cancelled` is what the
- * engine looks at, and may be set without need. */
+ * emq_interrupt() can walk them from a signal handler. `state` is the truth; `cancelled` is what
+ * the engine looks at, and may be set without need. */
 struct emq__waiter {
     struct emq__waiter *next;
-    atomic_int          state; /* 0 free, 1 waiting, 2 interrupted */
-    atomic_int          cancelled;
+    atomic_int state; /* 0 free, 1 waiting, 2 interrupted */
+    atomic_int cancelled;
 };
 
 struct emq_client {
     struct emq__engine *e;    /* with its decorators */
     struct emq__engine *base; /* the store's own, inside of e */
-    pid_t               pid;  /* of the process that opened it */
-    struct emq__log     log;
-    int64_t             io_timeout_ms;
-    emq_str             prefix, who, url; /* owned, NUL-terminated */
-    pthread_mutex_t     mu;               /* guards lanes, watches */
-    struct emq__lane   *lanes;            /* free ones */
-    struct emq__watch  *watches;          /* emq_fd() */
+    pid_t pid;                /* of the process that opened it */
+    struct emq__log log;
+    int64_t io_timeout_ms;
+    emq_str prefix, who, url;   /* owned, NUL-terminated */
+    pthread_mutex_t mu;         /* guards lanes, watches */
+    struct emq__lane *lanes;    /* free ones */
+    struct emq__watch *watches; /* emq_fd() */
     struct emq__waiter *_Atomic waiters;
-    atomic_int          interrupt_pending; /* emq_interrupt() came while nobody waited */
-    atomic_int          worker_count;      /* for default worker names: host:pid:n */
+    atomic_int interrupt_pending; /* emq_interrupt() came while nobody waited */
+    atomic_int worker_count;      /* for default worker names: host:pid:n */
 };
 
 /* Texts of a job that are made on first use. */
 struct emq__job_made {
     struct emq__arena mem;
-    emq_str           identity, json;
+    emq_str identity, json;
 };
 
 /* A job handle. */
 struct emq_job {
-    struct emq__arena     mem;  /* everything below lives here; empty for a job of a list */
-    struct emq__job       rec;  /* token: only of a job that this handle's caller took */
+    struct emq__arena mem;      /* everything below lives here; empty for a job of a list */
+    struct emq__job rec;        /* token: only of a job that this handle's caller took */
     struct emq__job_made *made; /* owned */
-    int64_t               lock_until_ms;
-    void                 *slot; /* the worker's slot while lent to a handler; else NULL */
+    int64_t lock_until_ms;
+    void *slot; /* the worker's slot while lent to a handler; else NULL */
 };
 
 /* ---- checks ------------------------------------------------------------------------------ */
@@ -86,8 +86,8 @@ emq_status emq__engine_open(struct emq__engine **out, emq_str url, int64_t io_ti
                             const struct emq__log *log, emq_str *out_prefix_param,
                             struct emq__arena *mem, emq_error *err);
 
-/* A client over an engine that is open already. Takes the engine over: it is closed with the client,
- * and also when this fails. url and prefix may be empty; opts as of emq_open(). */
+/* A client over an engine that is open already. Takes the engine over: it is closed with the
+ * client, and also when this fails. url and prefix may be empty; opts as of emq_open(). */
 emq_status emq__client_wrap(emq_client **out, struct emq__engine *e, emq_str url, emq_str prefix,
                             const emq_open_opts *opts, emq_error *err);
 
@@ -96,12 +96,14 @@ emq_status emq__client_wrap(emq_client **out, struct emq__engine *e, emq_str url
 /* Acts with a receipt. Each borrows a lane, numbers the call, and settles a doubt by repeating the
  * same sequence with backoff until io_timeout_ms is over; then E_IN_DOUBT is the answer.
  * E_UNAVAIL and E_BUSY are not repeated. `req->call` is set here. */
-#define EMQ__RECEIPT_ACTS(X)                                                                     \
-    X(add) X(publish) X(take) X(settle) X(sweep) X(write) X(change) X(bulk) X(obliterate)        \
-    X(dedup) X(meta)
-#define EMQ__DO_DECL(act)                                                                        \
-    emq_status emq__do_##act(emq_client *c, struct emq__##act##_req *req,                        \
-                             struct emq__##act##_res *res, struct emq__arena *mem, emq_error *err);
+#define EMQ__RECEIPT_ACTS(X)                                                                \
+    X(add)                                                                                  \
+    X(publish) X(take) X(settle) X(sweep) X(write) X(change) X(bulk) X(obliterate) X(dedup) \
+        X(meta)
+#define EMQ__DO_DECL(act)                                                          \
+    emq_status emq__do_##act(emq_client *c, struct emq__##act##_req *req,          \
+                             struct emq__##act##_res *res, struct emq__arena *mem, \
+                             emq_error *err);
 EMQ__RECEIPT_ACTS(EMQ__DO_DECL)
 #undef EMQ__DO_DECL
 
@@ -109,8 +111,8 @@ EMQ__RECEIPT_ACTS(EMQ__DO_DECL)
 emq_status emq__do_extend(emq_client *c, const struct emq__extend_req *req,
                           struct emq__extend_res *res, struct emq__arena *mem, emq_error *err);
 
-/* The entry that a public add makes: options checked, opts JSON written, payload classified; strings
- * of the caller are borrowed, made ones live in mem. */
+/* The entry that a public add makes: options checked, opts JSON written, payload classified;
+ * strings of the caller are borrowed, made ones live in mem. */
 emq_status emq__add_entry_make(emq_client *c, emq_str queue, emq_str data, const emq_add_opts *opts,
                                struct emq__arena *mem, struct emq__add_entry *out, emq_error *err);
 /* What the caller of an add gets to know. */
@@ -133,8 +135,8 @@ emq_job *emq__job_wrap(const struct emq__job *rec);
  * want of memory; then the handle takes over the arena of the result, and leaves *mem empty.
  * `taken`: the token is the caller's. */
 emq_job *emq__job_new(void);
-void     emq__job_fill(emq_job *j, const struct emq__job *rec, int64_t now_ms, bool taken,
-                       struct emq__arena *mem);
+void emq__job_fill(emq_job *j, const struct emq__job *rec, int64_t now_ms, bool taken,
+                   struct emq__arena *mem);
 /* Lists take over the arena in which their parts live. NULL: no memory; the arena is left. */
 emq_list *emq__list_of_strs(struct emq__arena *mem, emq_str *strs, size_t n);
 emq_list *emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs, size_t n,
@@ -153,12 +155,13 @@ void emq__worker_name(emq_client *c, char out[EMQ_WORKER_NAME_MAX + 1]);
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
-/* begin (EMQ_OK, EMQ_CANCELLED, failures), steps, end. A step sleeps at most ms, and at most a second,
- * at a bell (a queue's name): EMQ_OK and EMQ_TIMEOUT both mean "look again"; EMQ_CANCELLED; failures. */
+/* begin (EMQ_OK, EMQ_CANCELLED, failures), steps, end. A step sleeps at most ms, and at most a
+ * second, at a bell (a queue's name): EMQ_OK and EMQ_TIMEOUT both mean "look again"; EMQ_CANCELLED;
+ * failures. */
 emq_status emq__wait_begin(emq_client *c, struct emq__waiter **out, emq_error *err);
 emq_status emq__wait_step(emq_client *c, struct emq__waiter *w, emq_str bell, uint64_t ticket,
                           int64_t ms, emq_error *err);
-void       emq__wait_end(struct emq__waiter *w); /* NULL is allowed */
+void emq__wait_end(struct emq__waiter *w); /* NULL is allowed */
 /* The bell for those who wait for events and results, instead of the queue's own. */
 enum { EMQ__BELL_NAME_MAX = EMQ_QUEUE_NAME_MAX + sizeof EMQ__BELL_EVENTS };
 emq_str emq__bell_of_events(emq_str queue, char out[EMQ__BELL_NAME_MAX]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * emq_add_on(): a job inside the application's own transaction. There is no receipt: the commit is the
- * application's, and so is its doubt.
+ * emq_add_on(): a job inside the application's own transaction. There is no receipt: the commit is
+ * the application's, and so is its doubt.
  */
 #include <echomq/effect.h>
 
@@ -14,11 +14,11 @@
 emq_status emq_add_on(emq_client *c, struct sqlite3 *db, emq_str queue, emq_str data,
                       const emq_add_opts *opts, emq_added *out, emq_error *err)
 {
-    static const char            where[] = "emq_add_on";
-    struct emq__arena            mem = {0};
-    struct emq__add_entry        entry;
+    static const char where[] = "emq_add_on";
+    struct emq__arena mem = {0};
+    struct emq__add_entry entry;
     const struct emq__add_entry *entries[] = {&entry};
-    struct emq__add_res          res;
+    struct emq__add_res res;
 
     emq_status s = emq__client_check(c, where, err);
     if (s == EMQ_OK && !db)

@@ -13,7 +13,7 @@ typedef emq_status (*open_fn)(struct emq__engine **out, const struct emq__engine
 
 static const struct {
     const char *scheme;
-    open_fn     open;
+    open_fn open;
 } engines[] = {
     {"sqlite", emq__sqlite_open},
 };
@@ -49,7 +49,7 @@ emq_status emq__engine_open(struct emq__engine **out, emq_str url, int64_t io_ti
                             struct emq__arena *mem, emq_error *err)
 {
     struct emq__engine_config cfg = {.io_timeout_ms = io_timeout_ms, .log = *log};
-    char                      known[80];
+    char known[80];
 
     emq_status s = emq__url_parse(url, mem, &cfg.url, err);
     if (s != EMQ_OK)

@@ -9,9 +9,9 @@
 
 struct emq_list {
     struct emq__arena mem; /* of the parts */
-    size_t            n;
-    emq_str          *strs; /* one of the two */
-    struct emq_job   *jobs;
+    size_t n;
+    emq_str *strs; /* one of the two */
+    struct emq_job *jobs;
 };
 
 emq_job *emq__job_new(void)
@@ -48,12 +48,11 @@ void emq__job_fill(emq_job *j, const struct emq__job *rec, int64_t now_ms, bool 
 /* Copies the bytes behind every string of a record; false: no memory. */
 static bool own_strings(struct emq__job *r, struct emq__arena *mem)
 {
-    emq_str *strs[] = {&r->prefix,     &r->queue,        &r->id,
-                       &r->name,       &r->data.bytes,   &r->result.bytes,
-                       &r->opts,       &r->failed_reason, &r->stacktrace,
-                       &r->progress,   &r->processed_by, &r->deferred_failure,
-                       &r->dedup_id,   &r->group,        &r->parent_key,
-                       &r->parent,     &r->scheduler,    &r->token};
+    emq_str *strs[] = {&r->prefix,     &r->queue,        &r->id,           &r->name,
+                       &r->data.bytes, &r->result.bytes, &r->opts,         &r->failed_reason,
+                       &r->stacktrace, &r->progress,     &r->processed_by, &r->deferred_failure,
+                       &r->dedup_id,   &r->group,        &r->parent_key,   &r->parent,
+                       &r->scheduler,  &r->token};
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(strs); i++) {
         *strs[i] = emq__arena_str(mem, *strs[i]);
@@ -96,10 +95,10 @@ void emq_job_free(emq_job *j)
 
 /* ---- getters ----------------------------------------------------------------------------- */
 
-#define GET_STR(name, field)                                                                     \
-    emq_str emq_job_##name(const emq_job *j)                                                     \
-    {                                                                                            \
-        return j && j->rec.field.ptr ? j->rec.field : emq_strn("", 0);                           \
+#define GET_STR(name, field)                                           \
+    emq_str emq_job_##name(const emq_job *j)                           \
+    {                                                                  \
+        return j && j->rec.field.ptr ? j->rec.field : emq_strn("", 0); \
     }
 GET_STR(id, id)
 GET_STR(queue, queue)
@@ -112,19 +111,19 @@ GET_STR(processed_by, processed_by)
 GET_STR(dedup_id, dedup_id)
 GET_STR(token, token)
 
-#define GET_JSON(name, field, absent)                                                            \
-    emq_str emq_job_##name(const emq_job *j)                                                     \
-    {                                                                                            \
-        return j && j->rec.field.len ? j->rec.field : EMQ_STR_LIT(absent);                       \
+#define GET_JSON(name, field, absent)                                      \
+    emq_str emq_job_##name(const emq_job *j)                               \
+    {                                                                      \
+        return j && j->rec.field.len ? j->rec.field : EMQ_STR_LIT(absent); \
     }
 GET_JSON(opts_json, opts, "{}")
 GET_JSON(stacktrace_json, stacktrace, "[]")
 GET_JSON(progress_json, progress, "0")
 
-#define GET_NUMBER(type, name, field)                                                            \
-    type emq_job_##name(const emq_job *j)                                                        \
-    {                                                                                            \
-        return j ? j->field : 0;                                                                 \
+#define GET_NUMBER(type, name, field)     \
+    type emq_job_##name(const emq_job *j) \
+    {                                     \
+        return j ? j->field : 0;          \
     }
 GET_NUMBER(int, state, rec.state)
 GET_NUMBER(int64_t, fence, rec.fence)
@@ -142,7 +141,7 @@ GET_NUMBER(int64_t, lock_until_ms, lock_until_ms)
 static struct emq__opts read_opts(const emq_job *j)
 {
     struct emq__arena mem = {0};
-    struct emq__opts  o;
+    struct emq__opts o;
 
     /* A text that is no object gives the defaults, which is what a worker obeys too. */
     (void)emq__opts_read(j->rec.opts, &mem, &o);

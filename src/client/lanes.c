@@ -13,14 +13,14 @@
 enum { PAUSE_FIRST_MS = 5, PAUSE_MAX_MS = 500 };
 
 struct attempt {
-    emq_client       *c;
+    emq_client *c;
     struct emq__lane *lane; /* NULL: an act without a receipt */
-    const char       *where;
-    struct emq__mono  start;
-    int64_t           pause_ms;
-    int               tries;
-    bool              doubt;
-    emq_error         err; /* of the last try; the caller's is written once, at the end */
+    const char *where;
+    struct emq__mono start;
+    int64_t pause_ms;
+    int tries;
+    bool doubt;
+    emq_error err; /* of the last try; the caller's is written once, at the end */
 };
 
 static struct emq__lane *lane_borrow(emq_client *c)
@@ -90,9 +90,11 @@ static bool attempt_again(struct attempt *a, emq_status *s)
     int64_t spent = emq__mono_diff_ms(a->start, emq__mono_now());
     int64_t left = a->c->io_timeout_ms - spent;
     if (left <= 0 || hopeless(*s)) {
-        *s = emq__fail(&a->err, EMQ_E_IN_DOUBT, a->err.native, a->where,
-                       "asked %d times in %lld ms, no answer: it may or may not have happened; last: "
-                       "%s", a->tries, (long long)spent, a->err.text);
+        *s = emq__fail(
+            &a->err, EMQ_E_IN_DOUBT, a->err.native, a->where,
+            "asked %d times in %lld ms, no answer: it may or may not have happened; last: "
+            "%s",
+            a->tries, (long long)spent, a->err.text);
         return false;
     }
     pause_for(a->pause_ms < left ? a->pause_ms : left);
@@ -113,22 +115,21 @@ static void attempt_end(struct attempt *a, emq_status s, emq_error *err)
         lane_return(a->c, a->lane);
 }
 
-#define DO_DEFINE(act)                                                                           \
-    emq_status emq__do_##act(emq_client *c, struct emq__##act##_req *req,                        \
-                             struct emq__##act##_res *res, struct emq__arena *mem,               \
-                             emq_error *err)                                                     \
-    {                                                                                            \
-        struct attempt a;                                                                        \
-        emq_status     s = attempt_begin(&a, c, &req->call, #act, err);                          \
-                                                                                                 \
-        if (s != EMQ_OK)                                                                         \
-            return s;                                                                            \
-        do                                                                                       \
-            s = c->e->ops->act(c->e, req, res, mem, &a.err);                                     \
-        while (attempt_again(&a, &s));                                                           \
-        attempt_end(&a, s, err);                                                                 \
-        req->call = (struct emq__call){0};                                                       \
-        return s;                                                                                \
+#define DO_DEFINE(act)                                                                             \
+    emq_status emq__do_##act(emq_client *c, struct emq__##act##_req *req,                          \
+                             struct emq__##act##_res *res, struct emq__arena *mem, emq_error *err) \
+    {                                                                                              \
+        struct attempt a;                                                                          \
+        emq_status s = attempt_begin(&a, c, &req->call, #act, err);                                \
+                                                                                                   \
+        if (s != EMQ_OK)                                                                           \
+            return s;                                                                              \
+        do                                                                                         \
+            s = c->e->ops->act(c->e, req, res, mem, &a.err);                                       \
+        while (attempt_again(&a, &s));                                                             \
+        attempt_end(&a, s, err);                                                                   \
+        req->call = (struct emq__call){0};                                                         \
+        return s;                                                                                  \
     }
 EMQ__RECEIPT_ACTS(DO_DEFINE)
 
@@ -136,7 +137,7 @@ emq_status emq__do_extend(emq_client *c, const struct emq__extend_req *req,
                           struct emq__extend_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct attempt a;
-    emq_status     s = attempt_begin(&a, c, NULL, "extend", err);
+    emq_status s = attempt_begin(&a, c, NULL, "extend", err);
 
     if (s != EMQ_OK)
         return s;

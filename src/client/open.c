@@ -86,7 +86,7 @@ emq_status emq__check_size(emq_str bytes, size_t max, const char *where, const c
 void emq__worker_name(emq_client *c, char out[EMQ_WORKER_NAME_MAX + 1])
 {
     unsigned n = (unsigned)atomic_fetch_add(&c->worker_count, 1) + 1;
-    char     host_pid[104];
+    char host_pid[104];
 
     emq__host_pid(host_pid, sizeof host_pid);
     (void)snprintf(out, EMQ_WORKER_NAME_MAX + 1, "%s:%u", host_pid, n);
@@ -105,8 +105,10 @@ static emq_status make_folders(char *path, emq_error *err)
         if (mkdir(path, 0700) != 0 && errno != EEXIST) {
             int native = errno;
             return emq__fail(err, native == EACCES || native == EROFS ? EMQ_E_REFUSED : EMQ_E_STORE,
-                             native, where_open, "can't make the folder %s: %s; name another store "
-                             "with a URL or EMQ_URL", path, strerrordesc_np(native));
+                             native, where_open,
+                             "can't make the folder %s: %s; name another store "
+                             "with a URL or EMQ_URL",
+                             path, strerrordesc_np(native));
         }
         *p = end;
         if (end == '\0')
@@ -119,8 +121,8 @@ static emq_status default_file(struct emq__arena *mem, emq_str *out, emq_error *
 {
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
-    char        path[PATH_MAX];
-    int         n;
+    char path[PATH_MAX];
+    int n;
 
     /* The XDG rules: a relative path is to be ignored. */
     if (state && state[0] == '/')
@@ -128,9 +130,10 @@ static emq_status default_file(struct emq__arena *mem, emq_str *out, emq_error *
     else if (home && home[0] == '/')
         n = snprintf(path, sizeof path, "%s/.local/state/echomq", home);
     else
-        return emq__fail(err, EMQ_E_INVALID, 0, where_open,
-                         "no URL was given, and EMQ_URL, XDG_STATE_HOME and HOME are not set: there "
-                         "is no default store; pass a URL");
+        return emq__fail(
+            err, EMQ_E_INVALID, 0, where_open,
+            "no URL was given, and EMQ_URL, XDG_STATE_HOME and HOME are not set: there "
+            "is no default store; pass a URL");
     if (n < 0 || (size_t)n >= sizeof path)
         return emq__fail(err, EMQ_E_INVALID, 0, where_open,
                          "XDG_STATE_HOME or HOME is longer than %d bytes", PATH_MAX);
@@ -158,7 +161,7 @@ static void free_client(emq_client *c)
     struct emq__waiter *w = atomic_load(&c->waiters);
     union {
         const char *in;
-        char       *out;
+        char *out;
     } text;
 
     while (c->lanes) {
@@ -212,8 +215,8 @@ emq_status emq__client_wrap(emq_client **out, struct emq__engine *e, emq_str url
                             const emq_open_opts *opts, emq_error *err)
 {
     emq_open_opts o;
-    emq_client   *c = NULL;
-    char          who[104];
+    emq_client *c = NULL;
+    char who[104];
 
     emq_status s = EMQ__OPTS_TAKE(&o, opts, where_open, emq_open_opts, err);
     if (s != EMQ_OK)
@@ -259,10 +262,10 @@ fail_engine:
 
 emq_status emq_open(emq_client **out, emq_str url, const emq_open_opts *opts, emq_error *err)
 {
-    struct emq__arena   mem = {0};
+    struct emq__arena mem = {0};
     struct emq__engine *e = NULL;
-    emq_str             prefix = {0};
-    emq_open_opts       o;
+    emq_str prefix = {0};
+    emq_open_opts o;
 
     if (!out)
         return emq__fail(err, EMQ_E_INVALID, 0, where_open, "out is NULL");

@@ -34,7 +34,7 @@ static inline emq_status emq__opts_take(void *dst, size_t dst_size, const void *
     memcpy(dst, &dst_size, sizeof dst_size);
     return EMQ_OK;
 }
-#define EMQ__OPTS_TAKE(dst, src, where, type, err)                                               \
+#define EMQ__OPTS_TAKE(dst, src, where, type, err) \
     emq__opts_take((dst), sizeof(type), (src), (where), #type, (err))
 
 /* The same for structs that are written to: is the caller's size usable? NULL is. */
@@ -52,7 +52,8 @@ static inline emq_status emq__out_check(const void *out, const char *where, cons
     return EMQ_OK;
 }
 
-/* Writes our struct to the caller's, as far as it reaches; what the caller knows beyond is zeroed. */
+/* Writes our struct to the caller's, as far as it reaches; what the caller knows beyond is zeroed.
+ * */
 static inline void emq__out_put(void *out, const void *ours, size_t our_size)
 {
     size_t size;

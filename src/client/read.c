@@ -30,7 +30,7 @@ emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__a
 {
     struct emq__jobs_req req = {.prefix = c->prefix, .queue = queue, .ids = &id, .n = 1};
     struct emq__jobs_res res;
-    emq_status           s = c->e->ops->jobs(c->e, &req, &res, mem, err);
+    emq_status s = c->e->ops->jobs(c->e, &req, &res, mem, err);
 
     if (s != EMQ_OK)
         return s;
@@ -50,8 +50,8 @@ emq_status emq_get(emq_client *c, emq_str queue, emq_str id, emq_job **out, emq_
 {
     static const char where[] = "emq_get";
     struct emq__arena mem = {0};
-    struct emq__job  *rec;
-    int64_t           now_ms;
+    struct emq__job *rec;
+    int64_t now_ms;
 
     emq_status s = emq__client_check_job(c, queue, id, where, err);
     if (s == EMQ_OK && !out)
@@ -86,8 +86,8 @@ static emq_status give_strs(struct emq__arena *mem, emq_str *strs, size_t n, emq
 emq_status emq_logs(emq_client *c, emq_str queue, emq_str id, size_t start, size_t count,
                     emq_list **out, emq_error *err)
 {
-    static const char    where[] = "emq_logs";
-    struct emq__arena    mem = {0};
+    static const char where[] = "emq_logs";
+    struct emq__arena mem = {0};
     struct emq__logs_res res;
 
     emq_status s = emq__client_check_job(c, queue, id, where, err);
@@ -111,8 +111,8 @@ emq_status emq_logs(emq_client *c, emq_str queue, emq_str id, size_t start, size
 
 emq_status emq_queues(emq_client *c, emq_list **out, emq_error *err)
 {
-    static const char      where[] = "emq_queues";
-    struct emq__arena      mem = {0};
+    static const char where[] = "emq_queues";
+    struct emq__arena mem = {0};
     struct emq__queues_res res;
 
     emq_status s = emq__client_check(c, where, err);
@@ -130,8 +130,8 @@ emq_status emq_queues(emq_client *c, emq_list **out, emq_error *err)
 
 emq_status emq_stats(emq_client *c, emq_str queue, emq_queue_stats *out, emq_error *err)
 {
-    static const char     where[] = "emq_stats";
-    struct emq__arena     mem = {0};
+    static const char where[] = "emq_stats";
+    struct emq__arena mem = {0};
     struct emq__stats_res res;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
@@ -173,15 +173,15 @@ emq_status emq_stats(emq_client *c, emq_str queue, emq_queue_stats *out, emq_err
 
 /* One call of emq_find(): pages of one state after the other until `limit` is met. */
 struct finder {
-    emq_client          *c;
-    emq_str              queue;
+    emq_client *c;
+    emq_str queue;
     const emq_find_opts *o;
-    struct emq__arena    mem;
-    struct emq__job    **jobs; /* up to limit */
-    size_t               n, limit;
-    int64_t              skip;  /* by rank, still to be passed over */
-    emq_str              after; /* of the state in hand */
-    int64_t              now_ms;
+    struct emq__arena mem;
+    struct emq__job **jobs; /* up to limit */
+    size_t n, limit;
+    int64_t skip;  /* by rank, still to be passed over */
+    emq_str after; /* of the state in hand */
+    int64_t now_ms;
 };
 
 /* Reads one state until it ends or the limit is met. */
@@ -198,7 +198,7 @@ static emq_status find_in_state(struct finder *f, int32_t state, emq_error *err)
             .limit = (int32_t)(f->limit - f->n),
         };
         struct emq__find_res res;
-        emq_status           s = f->c->e->ops->find(f->c->e, &req, &res, &f->mem, err);
+        emq_status s = f->c->e->ops->find(f->c->e, &req, &res, &f->mem, err);
 
         if (s == EMQ_NOT_FOUND && !first)
             break; /* the last job of our own page has left the state meanwhile */
@@ -223,8 +223,8 @@ static emq_status find_in_all(struct finder *f, emq_error *err)
 {
     struct emq__stats_req req = {.prefix = f->c->prefix, .queue = f->queue};
     struct emq__stats_res res;
-    int32_t               state = EMQ_WAITING;
-    emq_status            s = EMQ_OK;
+    int32_t state = EMQ_WAITING;
+    emq_status s = EMQ_OK;
 
     if (f->after.len) {
         struct emq__job *job;
@@ -244,7 +244,7 @@ static emq_status find_in_all(struct finder *f, emq_error *err)
 static emq_status check_find_opts(emq_find_opts *o, const emq_find_opts *opts, emq_error *err)
 {
     static const char where[] = "emq_find";
-    emq_status        s = EMQ__OPTS_TAKE(o, opts, where, emq_find_opts, err);
+    emq_status s = EMQ__OPTS_TAKE(o, opts, where, emq_find_opts, err);
 
     if (s != EMQ_OK)
         return s;
@@ -266,8 +266,8 @@ emq_status emq_find(emq_client *c, emq_str queue, const emq_find_opts *opts, emq
                     emq_error *err)
 {
     static const char where[] = "emq_find";
-    struct finder     f = {.c = c, .queue = queue};
-    emq_find_opts     o;
+    struct finder f = {.c = c, .queue = queue};
+    emq_find_opts o;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK && !out)
@@ -302,7 +302,7 @@ emq_status emq_find(emq_client *c, emq_str queue, const emq_find_opts *opts, emq
 static emq_status read_events(emq_client *c, emq_str queue, int32_t limit, emq_str *after,
                               struct emq__arena *keep, emq_list **out, emq_error *err)
 {
-    struct emq__arena      mem = {0};
+    struct emq__arena mem = {0};
     struct emq__events_res res;
     struct emq__events_req req = {
         .prefix = c->prefix, .queue = queue, .after = *after, .limit = limit};
@@ -326,13 +326,13 @@ static emq_status read_events(emq_client *c, emq_str queue, int32_t limit, emq_s
 emq_status emq_events(emq_client *c, emq_str queue, emq_str after, size_t limit, int64_t wait_ms,
                       emq_list **out, emq_error *err)
 {
-    static const char   where[] = "emq_events";
-    struct emq__arena   keep = {0};
-    struct emq__mono    start = emq__mono_now();
+    static const char where[] = "emq_events";
+    struct emq__arena keep = {0};
+    struct emq__mono start = emq__mono_now();
     struct emq__waiter *w = NULL;
-    int64_t             step_ms = LOOK_FIRST_MS;
-    int32_t             n = limit > EVENTS_MAX ? EVENTS_MAX : limit ? (int32_t)limit : EVENTS_DEFAULT;
-    char                name[EMQ__BELL_NAME_MAX];
+    int64_t step_ms = LOOK_FIRST_MS;
+    int32_t n = limit > EVENTS_MAX ? EVENTS_MAX : limit ? (int32_t)limit : EVENTS_DEFAULT;
+    char name[EMQ__BELL_NAME_MAX];
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK && !out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ending a hand-out. What follows (retention, another attempt, its delay) is read from the job's own
- * options before the act; the act compares the token, so nothing is decided twice.
+ * Ending a hand-out. What follows (retention, another attempt, its delay) is read from the job's
+ * own options before the act; the act compares the token, so nothing is decided twice.
  */
 #include "client/client.h"
 
@@ -59,13 +59,9 @@ void emq__settle_entry_make(const struct emq__job *j, emq_str token, int32_t kin
         out->kind = EMQ__SETTLE_RELEASE;
         out->delay_ms = delay_ms > 0 ? delay_ms : 0;
         return;
-    case EMQ_SETTLE_RETRY:
-        retry_entry(j, &o, delay_ms, r, out);
-        break;
+    case EMQ_SETTLE_RETRY: retry_entry(j, &o, delay_ms, r, out); break;
     case EMQ_SETTLE_FAILED:
-    default:
-        out->kind = EMQ__SETTLE_FAILED;
-        break;
+    default: out->kind = EMQ__SETTLE_FAILED; break;
     }
     out->reason = clean(value, REASON_MAX, mem);
     out->stack = clean(stack, STACK_MAX, mem);
@@ -92,8 +88,9 @@ static emq_status check_settle_opts(emq_settle_opts *o, const emq_settle_opts *o
     if (s == EMQ_OK && o->kind == EMQ_SETTLE_RETRY && o->delay_ms != -1)
         s = emq__check_span(o->delay_ms, where_settle, "delay_ms", err);
     if (s == EMQ_OK && !o->force && token.len == 0)
-        s = emq__fail(err, EMQ_E_INVALID, 0, where_settle,
-                      "the token is empty: pass emq_job_token() of the job that was taken, or force");
+        s = emq__fail(
+            err, EMQ_E_INVALID, 0, where_settle,
+            "the token is empty: pass emq_job_token() of the job that was taken, or force");
     return s;
 }
 
@@ -103,7 +100,7 @@ static emq_status read_record(emq_client *c, emq_str queue, emq_str id, struct e
 {
     struct emq__jobs_req req = {.prefix = c->prefix, .queue = queue, .ids = &id, .n = 1};
     struct emq__jobs_res res;
-    emq_status           s = c->e->ops->jobs(c->e, &req, &res, mem, err);
+    emq_status s = c->e->ops->jobs(c->e, &req, &res, mem, err);
 
     if (s != EMQ_OK)
         return s;
@@ -116,11 +113,11 @@ static emq_status read_record(emq_client *c, emq_str queue, emq_str id, struct e
 emq_status emq_settle(emq_client *c, emq_str queue, emq_str id, emq_str token,
                       const emq_settle_opts *opts, emq_error *err)
 {
-    struct emq__arena        mem = {0};
+    struct emq__arena mem = {0};
     struct emq__settle_entry entry;
-    struct emq__settle_res   res;
-    struct emq__job         *job;
-    emq_settle_opts          o;
+    struct emq__settle_res res;
+    struct emq__job *job;
+    emq_settle_opts o;
 
     emq_status s = emq__client_check_job(c, queue, id, where_settle, err);
     if (s == EMQ_OK)
@@ -129,10 +126,11 @@ emq_status emq_settle(emq_client *c, emq_str queue, emq_str id, emq_str token,
         s = read_record(c, queue, id, &mem, &job, err);
     if (s == EMQ_OK) {
         const struct emq__settle_entry *entries[] = {&entry};
-        struct emq__settle_req req = {.prefix = c->prefix, .queue = queue, .entries = entries, .n = 1};
+        struct emq__settle_req req = {
+            .prefix = c->prefix, .queue = queue, .entries = entries, .n = 1};
 
-        emq__settle_entry_make(job, token, o.kind, o.value, o.stack, o.delay_ms,
-                               emq__random_unit(), &mem, &entry);
+        emq__settle_entry_make(job, token, o.kind, o.value, o.stack, o.delay_ms, emq__random_unit(),
+                               &mem, &entry);
         if (o.force)
             entry.auth = (struct emq__auth){.admin = c->who};
         s = emq__do_settle(c, &req, &res, &mem, err);

@@ -46,9 +46,9 @@ static int64_t next_look_ms(const struct emq__take_res *res, int64_t left)
 static emq_status take_once(emq_client *c, struct emq__take_req *req, emq_job *job, int64_t left,
                             int64_t *sleep_ms, emq_error *err)
 {
-    struct emq__arena    mem = {0};
+    struct emq__arena mem = {0};
     struct emq__take_res res;
-    emq_status           s = emq__do_take(c, req, &res, &mem, err);
+    emq_status s = emq__do_take(c, req, &res, &mem, err);
 
     if (s == EMQ_OK && res.taken.n > 0) {
         emq__job_fill(job, res.taken.jobs[0], res.now_ms, true, &mem);
@@ -63,14 +63,14 @@ static emq_status take_once(emq_client *c, struct emq__take_req *req, emq_job *j
 static emq_status take_waiting(emq_client *c, emq_str queue, struct emq__take_req *req,
                                int64_t wait_ms, emq_job *job, emq_error *err)
 {
-    struct emq__mono    start = emq__mono_now();
+    struct emq__mono start = emq__mono_now();
     struct emq__waiter *w = NULL;
-    emq_status          s = EMQ_OK;
+    emq_status s = EMQ_OK;
 
     if (wait_ms != 0)
         s = emq__wait_begin(c, &w, err);
     while (s == EMQ_OK) {
-        int64_t  left = emq__wait_left(start, wait_ms), sleep_ms = 0;
+        int64_t left = emq__wait_left(start, wait_ms), sleep_ms = 0;
         uint64_t ticket = c->e->ops->ticket(c->e, c->prefix, &queue, 1);
 
         s = take_once(c, req, job, left, &sleep_ms, err);
@@ -93,7 +93,7 @@ static emq_status take_waiting(emq_client *c, emq_str queue, struct emq__take_re
 emq_status emq_take(emq_client *c, emq_str queue, const emq_take_opts *opts, emq_job **out,
                     emq_error *err)
 {
-    char          name[EMQ_WORKER_NAME_MAX + 1];
+    char name[EMQ_WORKER_NAME_MAX + 1];
     emq_take_opts o;
 
     emq_status s = emq__client_check_queue(c, queue, where_take, err);
@@ -126,8 +126,8 @@ emq_status emq_take(emq_client *c, emq_str queue, const emq_take_opts *opts, emq
 emq_status emq_extend(emq_client *c, emq_str queue, emq_str id, emq_str token, int64_t lock_ms,
                       emq_error *err)
 {
-    static const char      where[] = "emq_extend";
-    struct emq__arena      mem = {0};
+    static const char where[] = "emq_extend";
+    struct emq__arena mem = {0};
     struct emq__extend_res res;
 
     emq_status s = emq__client_check_job(c, queue, id, where, err);
@@ -138,9 +138,9 @@ emq_status emq_extend(emq_client *c, emq_str queue, emq_str id, emq_str token, i
                       "the token is empty: pass emq_job_token() of the job that was taken");
     if (s != EMQ_OK)
         return s;
-    struct emq__extend_entry        entry = {c->prefix, queue, id, token};
+    struct emq__extend_entry entry = {c->prefix, queue, id, token};
     const struct emq__extend_entry *entries[] = {&entry};
-    struct emq__extend_req          req = {.entries = entries, .n = 1, .lock_ms = lock_ms};
+    struct emq__extend_req req = {.entries = entries, .n = 1, .lock_ms = lock_ms};
     s = emq__do_extend(c, &req, &res, &mem, err);
     if (s == EMQ_OK)
         s = res.extended[0].outcome;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Waiting that emq_interrupt() can end from any thread and from a signal handler: it only walks a
- * list that never shrinks while the client lives, and sets flags. An interrupt that meets no wait is
- * kept for the next one, so that "set a flag, interrupt" has no gap.
+ * list that never shrinks while the client lives, and sets flags. An interrupt that meets no wait
+ * is kept for the next one, so that "set a flag, interrupt" has no gap.
  */
 #include "client/client.h"
 
@@ -75,7 +75,7 @@ void emq__wait_end(struct emq__waiter *w)
 emq_status emq__wait_step(emq_client *c, struct emq__waiter *w, emq_str bell, uint64_t ticket,
                           int64_t ms, emq_error *err)
 {
-    struct emq__arena    mem = {0};
+    struct emq__arena mem = {0};
     struct emq__wait_res res;
 
     if (atomic_load(&w->state) == INTERRUPTED)
@@ -85,7 +85,9 @@ emq_status emq__wait_step(emq_client *c, struct emq__waiter *w, emq_str bell, ui
         .queues = &bell,
         .n = 1,
         .ticket = ticket,
-        .timeout_ms = ms < 1 ? 1 : ms > STEP_MAX_MS ? STEP_MAX_MS : ms,
+        .timeout_ms = ms < 1             ? 1
+                      : ms > STEP_MAX_MS ? STEP_MAX_MS
+                                         : ms,
         .cancelled = &w->cancelled,
     };
     emq_status s = c->e->ops->wait(c->e, &req, &res, &mem, err);
@@ -118,8 +120,8 @@ int64_t emq__wait_left(struct emq__mono start, int64_t timeout_ms)
 static emq_status look(emq_client *c, emq_str queue, emq_str id, emq_job *job, emq_error *err)
 {
     struct emq__arena mem = {0};
-    struct emq__job  *rec;
-    int64_t           now_ms;
+    struct emq__job *rec;
+    int64_t now_ms;
 
     emq_status s = emq__job_read(c, queue, id, &mem, &rec, &now_ms, err);
     if (s == EMQ_OK && rec->state == EMQ_FAILED_STATE)
@@ -135,11 +137,11 @@ static emq_status look(emq_client *c, emq_str queue, emq_str id, emq_job *job, e
 emq_status emq_wait(emq_client *c, emq_str queue, emq_str id, int64_t timeout_ms, emq_job **out,
                     emq_error *err)
 {
-    static const char   where[] = "emq_wait";
-    struct emq__mono    start = emq__mono_now();
+    static const char where[] = "emq_wait";
+    struct emq__mono start = emq__mono_now();
     struct emq__waiter *w = NULL;
-    int64_t             step_ms = LOOK_FIRST_MS;
-    char                name[EMQ__BELL_NAME_MAX];
+    int64_t step_ms = LOOK_FIRST_MS;
+    char name[EMQ__BELL_NAME_MAX];
 
     emq_status s = emq__client_check_job(c, queue, id, where, err);
     if (s == EMQ_OK && timeout_ms != -1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * emq_fd(): one thread a queue waits at the bell and makes an eventfd readable. It looks at nothing in
- * the store: a signal only means "look".
+ * emq_fd(): one thread a queue waits at the bell and makes an eventfd readable. It looks at nothing
+ * in the store: a signal only means "look".
  */
 #include "client/client.h"
 
@@ -17,12 +17,12 @@ enum { WAIT_MS = 1000 };
 
 struct emq__watch {
     struct emq__watch *next;
-    emq_client        *c;
-    char              *queue;
-    size_t             queue_len;
-    int                fd;
-    atomic_int         stop;
-    pthread_t          thread;
+    emq_client *c;
+    char *queue;
+    size_t queue_len;
+    int fd;
+    atomic_int stop;
+    pthread_t thread;
 };
 
 static void make_readable(int fd)
@@ -36,12 +36,12 @@ static void make_readable(int fd)
 
 static void *watch_run(void *arg)
 {
-    struct emq__watch  *w = arg;
+    struct emq__watch *w = arg;
     struct emq__engine *e = w->c->e;
-    emq_str             queue = emq_strn(w->queue, w->queue_len);
+    emq_str queue = emq_strn(w->queue, w->queue_len);
 
     while (!atomic_load(&w->stop)) {
-        struct emq__arena    mem = {0};
+        struct emq__arena mem = {0};
         struct emq__wait_res res;
         struct emq__wait_req req = {
             .prefix = w->c->prefix,
@@ -91,7 +91,7 @@ static void watch_free(struct emq__watch *w)
 static emq_status watch_open(emq_client *c, emq_str queue, struct emq__watch **out, emq_error *err)
 {
     struct emq__watch *w = calloc(1, sizeof *w);
-    emq_status         s = EMQ_OK;
+    emq_status s = EMQ_OK;
 
     if (!w)
         return emq__no_memory("emq_fd", err);

@@ -29,7 +29,7 @@ emq_status emq_set_progress(emq_client *c, emq_str queue, emq_str id, emq_str to
 {
     static const char where[] = "emq_set_progress";
     struct emq__arena mem = {0};
-    size_t            fault = 0;
+    size_t fault = 0;
 
     emq_status s = emq__client_check_job(c, queue, id, where, err);
     if (s == EMQ_OK)
@@ -77,7 +77,7 @@ emq_status emq__log_line_make(emq_str line, struct emq__arena *mem, emq_str *out
 {
     /* Invalid bytes grow to three when they are replaced: still cut at the limit. */
     size_t max = line.len > EMQ_LOG_LINE_MAX ? EMQ_LOG_LINE_MAX - CUT_MARK : EMQ_LOG_LINE_MAX;
-    char  *text = emq__arena_alloc(mem, max + CUT_MARK);
+    char *text = emq__arena_alloc(mem, max + CUT_MARK);
 
     if (!text)
         return emq__no_memory("emq_add_log", err);
@@ -90,9 +90,9 @@ emq_status emq_add_log(emq_client *c, emq_str queue, emq_str id, emq_str token, 
 {
     static const char where[] = "emq_add_log";
     struct emq__arena mem = {0};
-    struct emq__job  *job;
-    struct emq__opts  o;
-    int64_t           now_ms;
+    struct emq__job *job;
+    struct emq__opts o;
+    int64_t now_ms;
 
     emq_status s = emq__client_check_job(c, queue, id, where, err);
     if (s == EMQ_OK)

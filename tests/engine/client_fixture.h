@@ -15,15 +15,15 @@
 
 /* The next `times` calls of an act fail in this way. */
 struct fault_plan {
-    const char     *act;
+    const char *act;
     enum emq__fault fault;
-    int             times, seen; /* seen: all calls of the act */
+    int times, seen; /* seen: all calls of the act */
 };
 
 struct fixture {
-    emq_client         *c;
+    emq_client *c;
     struct emq__engine *store; /* without decorators: to move its clock */
-    struct fault_plan   plan;
+    struct fault_plan plan;
 };
 
 static enum emq__fault fixture_fault(void *user, const char *act)
@@ -42,13 +42,13 @@ static enum emq__fault fixture_fault(void *user, const char *act)
 static inline struct emq__engine *fixture_store(void)
 {
     struct emq__engine *e = NULL;
-    emq_error           err = {0};
+    emq_error err = {0};
 #ifdef CLIENT_ON_NAIVE
     CHECK_STATUS_ERR(naive_open(&e, &err), EMQ_OK, &err);
 #else
-    struct emq__arena         mem = {0};
+    struct emq__arena mem = {0};
     struct emq__engine_config cfg = {.io_timeout_ms = 10000};
-    static int                n; /* a test may open several */
+    static int n; /* a test may open several */
     emq_str url = emq__arena_printf(&mem, "sqlite:%s/q%d.db?sync=off", test_temp_dir(), ++n);
 
     CHECK_STATUS_ERR(emq__url_parse(url, &mem, &cfg.url, &err), EMQ_OK, &err);
@@ -61,7 +61,7 @@ static inline struct emq__engine *fixture_store(void)
 static inline void fixture_open_opts(struct fixture *f, const emq_open_opts *opts)
 {
     struct emq__engine *e = fixture_store();
-    emq_error           err = {0};
+    emq_error err = {0};
 
     *f = (struct fixture){.store = e};
 #ifndef CLIENT_WITHOUT_CHECK
@@ -89,9 +89,9 @@ static inline void fixture_advance(struct fixture *f, int64_t ms)
 
 /* ---- short forms ------------------------------------------------------------------------- */
 
-#define Q EMQ_STR_LIT("q")
+#define Q       EMQ_STR_LIT("q")
 #define S(text) emq_cstr(text)
-#define NONE emq_strn("", 0)
+#define NONE    emq_strn("", 0)
 
 static inline int64_t count_of_state(struct fixture *f, int state)
 {
@@ -104,14 +104,14 @@ static inline int64_t count_of_state(struct fixture *f, int state)
 static inline void add_id(struct fixture *f, const char *id)
 {
     emq_add_opts o = {.size = sizeof o, .id = S(id)};
-    emq_error    err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_add(f->c, Q, S("{}"), &o, NULL, &err), EMQ_OK, &err);
 }
 
 static inline emq_job *take_one(struct fixture *f)
 {
-    emq_job  *job = NULL;
+    emq_job *job = NULL;
     emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_take(f->c, Q, NULL, &job, &err), EMQ_OK, &err);
@@ -128,7 +128,7 @@ static inline emq_status settle(struct fixture *f, emq_job *job, int32_t kind, c
 
 static inline emq_job *get(struct fixture *f, const char *id)
 {
-    emq_job  *job = NULL;
+    emq_job *job = NULL;
     emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_get(f->c, Q, S(id), &job, &err), EMQ_OK, &err);

@@ -7,9 +7,9 @@
 EMQ_TEST(an_added_job_reads_back_byte_for_byte)
 {
     struct fixture f;
-    emq_added      added = {.size = sizeof added};
-    emq_add_opts   o = {.size = sizeof o, .name = S("mail"), .priority = 7, .attempts = 5};
-    const char     bytes[] = {'\0', 'a', '\xff', '\n'};
+    emq_added added = {.size = sizeof added};
+    emq_add_opts o = {.size = sizeof o, .name = S("mail"), .priority = 7, .attempts = 5};
+    const char bytes[] = {'\0', 'a', '\xff', '\n'};
 
     fixture_open(&f);
     CHECK_STATUS(emq_add(f.c, Q, emq_strn(bytes, sizeof bytes), &o, &added, NULL), EMQ_OK);
@@ -38,8 +38,8 @@ EMQ_TEST(an_added_job_reads_back_byte_for_byte)
 EMQ_TEST(a_second_job_with_the_same_id_is_a_duplicate)
 {
     struct fixture f;
-    emq_added      added = {.size = sizeof added};
-    emq_add_opts   o = {.size = sizeof o, .id = S("only-one")};
+    emq_added added = {.size = sizeof added};
+    emq_add_opts o = {.size = sizeof o, .id = S("only-one")};
 
     fixture_open(&f);
     add_id(&f, "only-one");
@@ -53,10 +53,10 @@ EMQ_TEST(a_second_job_with_the_same_id_is_a_duplicate)
 EMQ_TEST(a_live_dedup_id_drops_the_second_submission_and_can_be_released)
 {
     struct fixture f;
-    emq_added      first = {.size = sizeof first}, second = {.size = sizeof second};
-    emq_add_opts   o = {.size = sizeof o, .dedup_id = S("user-1")};
-    char           owner[EMQ_ID_MAX + 1];
-    int64_t        ttl = -5;
+    emq_added first = {.size = sizeof first}, second = {.size = sizeof second};
+    emq_add_opts o = {.size = sizeof o, .dedup_id = S("user-1")};
+    char owner[EMQ_ID_MAX + 1];
+    int64_t ttl = -5;
 
     fixture_open(&f);
     CHECK_STATUS(emq_add(f.c, Q, S("1"), &o, &first, NULL), EMQ_OK);
@@ -75,9 +75,9 @@ EMQ_TEST(a_live_dedup_id_drops_the_second_submission_and_can_be_released)
 EMQ_TEST(data_beyond_the_limit_is_refused_with_the_size_and_the_limit)
 {
     struct fixture f;
-    emq_error      err = {0};
-    size_t         n = EMQ_DATA_MAX + 1;
-    char          *big = calloc(1, n);
+    emq_error err = {0};
+    size_t n = EMQ_DATA_MAX + 1;
+    char *big = calloc(1, n);
 
     assert_non_null(big);
     fixture_open(&f);
@@ -93,14 +93,14 @@ EMQ_TEST(data_beyond_the_limit_is_refused_with_the_size_and_the_limit)
 EMQ_TEST(a_longer_options_struct_is_accepted_when_what_is_unknown_is_zero)
 {
     struct fixture f;
-    emq_error      err = {0};
+    emq_error err = {0};
     struct {
         emq_take_opts o;
-        int64_t       newer;
+        int64_t newer;
     } longer = {.o = {.size = sizeof longer}};
     emq_take_opts forgotten = {0};
-    size_t        shorter = offsetof(emq_take_opts, wait_ms);
-    emq_job      *job;
+    size_t shorter = offsetof(emq_take_opts, wait_ms);
+    emq_job *job;
 
     fixture_open(&f);
     CHECK_STATUS(emq_take(f.c, Q, &longer.o, &job, &err), EMQ_EMPTY);
@@ -117,7 +117,7 @@ EMQ_TEST(a_longer_options_struct_is_accepted_when_what_is_unknown_is_zero)
 EMQ_TEST(a_shorter_out_struct_is_written_only_as_far_as_it_reaches)
 {
     struct fixture f;
-    emq_added      added;
+    emq_added added;
 
     fixture_open(&f);
     memset(&added, 0x5a, sizeof added);
@@ -137,17 +137,19 @@ EMQ_TEST(a_shorter_out_struct_is_written_only_as_far_as_it_reaches)
 static void add_many(struct fixture *f, size_t n, size_t bytes, emq_status expected, size_t bad,
                      emq_error *err)
 {
-    emq_new_job       *jobs = calloc(n, sizeof *jobs);
+    emq_new_job *jobs = calloc(n, sizeof *jobs);
     const emq_new_job **list = calloc(n, sizeof *list);
-    emq_added         *added = calloc(n, sizeof *added);
-    emq_added        **out = calloc(n, sizeof *out);
-    char              *data = malloc(bytes);
+    emq_added *added = calloc(n, sizeof *added);
+    emq_added **out = calloc(n, sizeof *out);
+    char *data = malloc(bytes);
 
     assert_true(jobs && list && added && out && data);
     memset(data, '7', bytes);
     for (size_t i = 0; i < n; i++) {
         jobs[i] = (emq_new_job){.size = sizeof jobs[i],
-                                .queue = i == bad ? S("a:b") : i % 2 ? S("odd") : Q,
+                                .queue = i == bad ? S("a:b")
+                                         : i % 2  ? S("odd")
+                                                  : Q,
                                 .data = emq_strn(data, bytes)};
         list[i] = &jobs[i];
         added[i].size = sizeof added[i];
@@ -168,7 +170,7 @@ static void add_many(struct fixture *f, size_t n, size_t bytes, emq_status expec
 
 EMQ_TEST(a_thousand_jobs_of_several_queues_are_one_act)
 {
-    struct fixture  f;
+    struct fixture f;
     emq_queue_stats odd = {.size = sizeof odd};
 
     fixture_open(&f);
@@ -211,11 +213,11 @@ EMQ_TEST(more_than_eight_megabytes_are_sliced_by_size)
 EMQ_TEST(staged_entries_that_dedup_dropped_are_reported_as_such)
 {
     enum { N = 1002 };
-    struct fixture            f;
-    static emq_new_job        jobs[N];
+    struct fixture f;
+    static emq_new_job jobs[N];
     static const emq_new_job *list[N];
-    static emq_added          added[N], *out[N];
-    emq_add_opts              o = {.size = sizeof o, .dedup_id = S("one"), .delay_ms = 60000};
+    static emq_added added[N], *out[N];
+    emq_add_opts o = {.size = sizeof o, .dedup_id = S("one"), .delay_ms = 60000};
 
     fixture_open(&f);
     for (size_t i = 0; i < N; i++) {
@@ -239,7 +241,7 @@ EMQ_TEST(staged_entries_that_dedup_dropped_are_reported_as_such)
 EMQ_TEST(one_bad_entry_of_many_is_named_and_nothing_is_added)
 {
     struct fixture f;
-    emq_error      err = {0};
+    emq_error err = {0};
 
     fixture_open(&f);
     f.plan.act = "add";
@@ -253,7 +255,7 @@ EMQ_TEST(one_bad_entry_of_many_is_named_and_nothing_is_added)
 EMQ_TEST(a_failure_in_the_middle_of_many_leaves_nothing_visible)
 {
     struct fixture f;
-    emq_error      err = {0};
+    emq_error err = {0};
 
     fixture_open(&f);
     f.plan = (struct fault_plan){.act = "publish", .fault = EMQ__FAULT_UNAVAIL, .times = 1};

@@ -27,8 +27,8 @@ static void finish_n(struct fixture *f, size_t n, int32_t kind)
 EMQ_TEST(single_jobs_are_promoted_moved_cancelled_removed_and_retried)
 {
     struct fixture f;
-    emq_add_opts   late = {.size = sizeof late, .id = S("late"), .delay_ms = 60000};
-    emq_job       *job;
+    emq_add_opts late = {.size = sizeof late, .id = S("late"), .delay_ms = 60000};
+    emq_job *job;
 
     fixture_open(&f);
     CHECK_STATUS(emq_add(f.c, Q, S("1"), &late, NULL, NULL), EMQ_OK);
@@ -58,9 +58,9 @@ EMQ_TEST(single_jobs_are_promoted_moved_cancelled_removed_and_retried)
 
 EMQ_TEST(a_paused_queue_hands_out_nothing_until_it_is_resumed)
 {
-    struct fixture  f;
+    struct fixture f;
     emq_queue_stats st = {.size = sizeof st};
-    emq_job        *job;
+    emq_job *job;
 
     fixture_open(&f);
     add_id(&f, "a");
@@ -76,7 +76,7 @@ EMQ_TEST(a_paused_queue_hands_out_nothing_until_it_is_resumed)
 EMQ_TEST(a_concurrency_limit_holds_over_all_takers)
 {
     struct fixture f;
-    emq_job       *job;
+    emq_job *job;
 
     fixture_open(&f);
     add_n(&f, 2, 0, 0);
@@ -92,7 +92,7 @@ EMQ_TEST(a_concurrency_limit_holds_over_all_takers)
 EMQ_TEST(a_drain_removes_what_waits_in_slices)
 {
     struct fixture f;
-    int64_t        count = -1;
+    int64_t count = -1;
 
     fixture_open(&f);
     add_n(&f, 300, 0, 0);
@@ -111,7 +111,7 @@ EMQ_TEST(a_drain_removes_what_waits_in_slices)
 EMQ_TEST(a_clean_removes_old_jobs_up_to_the_limit)
 {
     struct fixture f;
-    int64_t        count = -1;
+    int64_t count = -1;
 
     fixture_open(&f);
     add_n(&f, 5, 0, 0);
@@ -130,7 +130,7 @@ EMQ_TEST(a_clean_removes_old_jobs_up_to_the_limit)
 EMQ_TEST(all_failed_jobs_go_back_to_work_once)
 {
     struct fixture f;
-    int64_t        count = -1;
+    int64_t count = -1;
 
     fixture_open(&f);
     add_n(&f, 260, 0, 0);
@@ -145,7 +145,7 @@ EMQ_TEST(all_failed_jobs_go_back_to_work_once)
 EMQ_TEST(all_delayed_jobs_become_ready)
 {
     struct fixture f;
-    int64_t        count = -1;
+    int64_t count = -1;
 
     fixture_open(&f);
     add_n(&f, 3, 60000, 0);
@@ -158,7 +158,7 @@ EMQ_TEST(all_delayed_jobs_become_ready)
 EMQ_TEST(all_jobs_of_a_state_are_cancelled_and_owners_are_asked_to_stop)
 {
     struct fixture f;
-    int64_t        count = -1;
+    int64_t count = -1;
 
     fixture_open(&f);
     add_n(&f, 260, 0, 0);
@@ -177,8 +177,8 @@ EMQ_TEST(all_jobs_of_a_state_are_cancelled_and_owners_are_asked_to_stop)
 EMQ_TEST(obliterate_wants_a_paused_idle_queue_or_force)
 {
     struct fixture f;
-    emq_list      *names;
-    int64_t        count = -1;
+    emq_list *names;
+    int64_t count = -1;
 
     fixture_open(&f);
     add_n(&f, 301, 0, 0);
@@ -197,9 +197,9 @@ EMQ_TEST(obliterate_wants_a_paused_idle_queue_or_force)
 
 EMQ_TEST(queues_are_listed_by_name_and_an_unknown_one_has_zeros)
 {
-    struct fixture  f;
+    struct fixture f;
     emq_queue_stats st = {.size = sizeof st};
-    emq_list       *names;
+    emq_list *names;
 
     fixture_open(&f);
     CHECK_STATUS(emq_add(f.c, S("zebra"), S("1"), NULL, NULL, NULL), EMQ_OK);
@@ -218,13 +218,13 @@ EMQ_TEST(queues_are_listed_by_name_and_an_unknown_one_has_zeros)
 EMQ_TEST(jobs_are_found_by_state_by_rank_and_behind_a_job)
 {
     struct fixture f;
-    emq_list      *l;
-    emq_find_opts  o = {.size = sizeof o};
+    emq_list *l;
+    emq_find_opts o = {.size = sizeof o};
 
     fixture_open(&f);
-    add_n(&f, 4, 0, 0);     /* 1..4 waiting */
-    add_n(&f, 2, 60000, 0); /* 5, 6 delayed */
-    add_n(&f, 1, 0, 3);     /* 7 prioritized */
+    add_n(&f, 4, 0, 0);         /* 1..4 waiting */
+    add_n(&f, 2, 60000, 0);     /* 5, 6 delayed */
+    add_n(&f, 1, 0, 3);         /* 7 prioritized */
     emq_job_free(take_one(&f)); /* 1 active */
 
     CHECK_STATUS(emq_find(f.c, Q, NULL, &l, NULL), EMQ_OK); /* in the order of the states */
@@ -266,8 +266,8 @@ EMQ_TEST(jobs_are_found_by_state_by_rank_and_behind_a_job)
 EMQ_TEST(names_and_handles_are_checked_before_anything_happens)
 {
     struct fixture f;
-    emq_error      err = {0};
-    emq_job       *job;
+    emq_error err = {0};
+    emq_job *job;
 
     fixture_open(&f);
     CHECK_STATUS(emq_add(NULL, Q, S("1"), NULL, NULL, &err), EMQ_E_INVALID);

@@ -18,8 +18,8 @@ EMQ_TEST(a_lost_request_or_reply_of_an_add_adds_one_job)
 {
     for (size_t i = 0; i < EMQ_ARRAY_LEN(losses); i++) {
         struct fixture f;
-        emq_added      added = {.size = sizeof added};
-        emq_error      err = {.status = 77};
+        emq_added added = {.size = sizeof added};
+        emq_error err = {.status = 77};
 
         fixture_open(&f);
         plan(&f, "add", losses[i], 3);
@@ -61,7 +61,7 @@ EMQ_TEST(a_lost_request_or_reply_of_a_settlement_settles_once)
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(losses) * EMQ_ARRAY_LEN(kinds); i++) {
         struct fixture f;
-        int32_t        kind = kinds[i / 2];
+        int32_t kind = kinds[i / 2];
 
         fixture_open(&f);
         add_id(&f, "a");
@@ -81,8 +81,8 @@ EMQ_TEST(a_lost_request_or_reply_of_a_settlement_settles_once)
 EMQ_TEST(a_completed_job_that_keeps_nothing_is_still_known_to_have_been_settled)
 {
     struct fixture f;
-    emq_add_opts   o = {.size = sizeof o, .id = S("a"), .keep_completed_count = EMQ_KEEP_NONE};
-    emq_job       *gone;
+    emq_add_opts o = {.size = sizeof o, .id = S("a"), .keep_completed_count = EMQ_KEEP_NONE};
+    emq_job *gone;
 
     fixture_open(&f);
     CHECK_STATUS(emq_add(f.c, Q, S("1"), &o, NULL, NULL), EMQ_OK);
@@ -97,8 +97,8 @@ EMQ_TEST(a_completed_job_that_keeps_nothing_is_still_known_to_have_been_settled)
 EMQ_TEST(a_lost_reply_of_a_publication_publishes_once)
 {
     enum { N = 1001 };
-    struct fixture            f;
-    static emq_new_job        jobs[N];
+    struct fixture f;
+    static emq_new_job jobs[N];
     static const emq_new_job *list[N];
 
     fixture_open(&f);
@@ -115,8 +115,8 @@ EMQ_TEST(a_lost_reply_of_a_publication_publishes_once)
 EMQ_TEST(a_doubt_that_stays_open_is_named_and_the_next_call_is_not_confused_by_it)
 {
     struct fixture f;
-    emq_open_opts  o = {.size = sizeof o, .io_timeout_ms = 30};
-    emq_error      err = {0};
+    emq_open_opts o = {.size = sizeof o, .io_timeout_ms = 30};
+    emq_error err = {0};
 
     fixture_open_opts(&f, &o);
     plan(&f, "add", EMQ__FAULT_LOSE_REQUEST, 1000000);
@@ -132,7 +132,7 @@ EMQ_TEST(a_doubt_that_stays_open_is_named_and_the_next_call_is_not_confused_by_i
 EMQ_TEST(what_was_not_sent_is_not_repeated_by_the_library)
 {
     struct fixture f;
-    emq_error      err = {0};
+    emq_error err = {0};
 
     fixture_open(&f);
     plan(&f, "add", EMQ__FAULT_UNAVAIL, 1);
@@ -158,10 +158,10 @@ static enum emq__fault reply_then_unavailable(void *user, const char *act)
 
 EMQ_TEST(a_store_that_goes_away_during_a_doubt_does_not_turn_it_into_not_sent)
 {
-    size_t              at = 0;
+    size_t at = 0;
     struct emq__engine *e = fixture_store();
-    emq_client         *c;
-    emq_queue_stats     st = {.size = sizeof st};
+    emq_client *c;
+    emq_queue_stats st = {.size = sizeof st};
 
     CHECK_STATUS(emq__fault_wrap(&e, reply_then_unavailable, &at, NULL), EMQ_OK);
     CHECK_STATUS(emq__client_wrap(&c, e, S("test:"), NONE, NULL, NULL), EMQ_OK);
@@ -189,7 +189,7 @@ EMQ_TEST(a_lost_reply_of_a_renewal_is_asked_again)
 EMQ_TEST(a_lost_reply_of_a_write_or_a_change_is_done_once)
 {
     struct fixture f;
-    emq_list      *logs;
+    emq_list *logs;
 
     fixture_open(&f);
     add_id(&f, "a");

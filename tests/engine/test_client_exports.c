@@ -14,36 +14,52 @@ typedef void (*any_fn)(void);
 
 static const struct {
     const char *name;
-    any_fn      fn;
+    any_fn fn;
 } exported[] = {
 #define X(name) {#name, (any_fn)name},
     X(emq_add) X(emq_add_log) X(emq_add_many) X(emq_add_on) X(emq_cancel) X(emq_cancel_all)
-    X(emq_clean) X(emq_clear_logs) X(emq_close) X(emq_dedup_release) X(emq_dedup_show) X(emq_drain)
-    X(emq_events) X(emq_extend) X(emq_fd) X(emq_find) X(emq_get) X(emq_interrupt)
-    X(emq_job_attempts) X(emq_job_attempts_made) X(emq_job_attempts_started) X(emq_job_cancelled)
-    X(emq_job_data) X(emq_job_dedup_id) X(emq_job_delay_ms) X(emq_job_due_at_ms)
-    X(emq_job_failed_reason) X(emq_job_fence) X(emq_job_finished_at_ms) X(emq_job_free)
-    X(emq_job_id) X(emq_job_idempotency_key) X(emq_job_is_mine) X(emq_job_json)
-    X(emq_job_lock_until_ms) X(emq_job_log) X(emq_job_name) X(emq_job_opts_json) X(emq_job_prefix)
-    X(emq_job_priority) X(emq_job_processed_at_ms) X(emq_job_processed_by) X(emq_job_progress_json)
-    X(emq_job_queue) X(emq_job_replace_data) X(emq_job_report_progress) X(emq_job_result)
-    X(emq_job_set_failure) X(emq_job_set_result) X(emq_job_set_retry_after)
-    X(emq_job_stacktrace_json) X(emq_job_stalled) X(emq_job_state) X(emq_job_timeout_ms)
-    X(emq_job_timestamp_at_ms) X(emq_job_token) X(emq_list_free) X(emq_list_job) X(emq_list_len)
-    X(emq_list_str) X(emq_logs) X(emq_obliterate) X(emq_open) X(emq_pause) X(emq_promote)
-    X(emq_promote_all) X(emq_queues) X(emq_remove) X(emq_resume) X(emq_retry) X(emq_retry_all)
-    X(emq_set_concurrency) X(emq_set_data) X(emq_set_delay) X(emq_set_priority) X(emq_set_progress)
-    X(emq_settle) X(emq_state_name) X(emq_state_parse) X(emq_stats) X(emq_status_name)
-    X(emq_status_text) X(emq_sweep) X(emq_take) X(emq_version) X(emq_wait) X(emq_wake)
-    X(emq_worker_dump) X(emq_worker_free) X(emq_worker_get_stats) X(emq_worker_join)
-    X(emq_worker_pause) X(emq_worker_resume) X(emq_worker_start) X(emq_worker_stop)
+        X(emq_clean) X(emq_clear_logs) X(emq_close) X(emq_dedup_release) X(emq_dedup_show) X(
+            emq_drain) X(emq_events) X(emq_extend) X(emq_fd) X(emq_find) X(emq_get) X(emq_interrupt)
+            X(emq_job_attempts) X(emq_job_attempts_made) X(emq_job_attempts_started) X(
+                emq_job_cancelled) X(emq_job_data) X(emq_job_dedup_id) X(emq_job_delay_ms)
+                X(emq_job_due_at_ms) X(emq_job_failed_reason) X(emq_job_fence) X(
+                    emq_job_finished_at_ms) X(emq_job_free) X(emq_job_id) X(emq_job_idempotency_key)
+                    X(emq_job_is_mine) X(emq_job_json) X(emq_job_lock_until_ms) X(emq_job_log) X(
+                        emq_job_name) X(emq_job_opts_json) X(emq_job_prefix) X(emq_job_priority)
+                        X(emq_job_processed_at_ms) X(emq_job_processed_by) X(
+                            emq_job_progress_json) X(emq_job_queue) X(emq_job_replace_data)
+                            X(emq_job_report_progress) X(emq_job_result) X(emq_job_set_failure) X(
+                                emq_job_set_result) X(emq_job_set_retry_after)
+                                X(emq_job_stacktrace_json) X(emq_job_stalled) X(emq_job_state) X(
+                                    emq_job_timeout_ms) X(emq_job_timestamp_at_ms) X(emq_job_token)
+                                    X(emq_list_free) X(emq_list_job) X(emq_list_len) X(
+                                        emq_list_str) X(emq_logs)
+                                        X(emq_obliterate) X(emq_open) X(emq_pause) X(emq_promote) X(
+                                            emq_promote_all) X(emq_queues) X(emq_remove)
+                                            X(emq_resume) X(emq_retry) X(emq_retry_all) X(
+                                                emq_set_concurrency) X(emq_set_data)
+                                                X(emq_set_delay) X(emq_set_priority) X(
+                                                    emq_set_progress) X(emq_settle)
+                                                    X(emq_state_name) X(emq_state_parse)
+                                                        X(emq_stats) X(emq_status_name) X(
+                                                            emq_status_text)
+                                                            X(emq_sweep) X(emq_take) X(
+                                                                emq_version) X(emq_wait) X(emq_wake)
+                                                                X(emq_worker_dump)
+                                                                    X(emq_worker_free) X(
+                                                                        emq_worker_get_stats)
+                                                                        X(emq_worker_join) X(
+                                                                            emq_worker_pause)
+                                                                            X(emq_worker_resume) X(
+                                                                                emq_worker_start)
+                                                                                X(emq_worker_stop)
 #undef X
 };
 
 static int listed(const char *sym, const char *name)
 {
     char line[128], want[128];
-    int  found = 0;
+    int found = 0;
     FILE *in = fopen(sym, "r");
 
     if (!in) {
@@ -59,9 +75,9 @@ static int listed(const char *sym, const char *name)
 
 static size_t lines_of(const char *sym)
 {
-    char   line[128];
+    char line[128];
     size_t n = 0;
-    FILE  *in = fopen(sym, "r");
+    FILE *in = fopen(sym, "r");
 
     if (!in) {
         perror(sym);
@@ -76,7 +92,7 @@ static size_t lines_of(const char *sym)
 int main(int argc, char **argv)
 {
     size_t n = sizeof exported / sizeof exported[0];
-    int    faults = 0;
+    int faults = 0;
 
     if (argc != 2)
         return fprintf(stderr, "usage: %s libechomq.sym\n", argv[0]), 2;

@@ -22,12 +22,12 @@ static bool went_without(emq_status s, emq_status good, const emq_error *err)
 EMQ_TEST(an_add_without_memory_adds_nothing)
 {
     struct fixture f;
-    bool           failed = true;
-    int64_t        added = 0;
+    bool failed = true;
+    int64_t added = 0;
 
     fixture_open(&f);
     for (size_t nth = 1; failed; nth++) {
-        emq_error    err = {0};
+        emq_error err = {0};
         emq_add_opts o = {.size = sizeof o, .name = S("n"), .group = S("g")};
         CHECK(nth < NTH_MAX);
         test_fail_alloc(nth);
@@ -42,12 +42,12 @@ EMQ_TEST(an_add_without_memory_adds_nothing)
 EMQ_TEST(many_adds_without_memory_are_all_or_none)
 {
     enum { N = 1001 };
-    struct fixture            f;
-    static emq_new_job        jobs[N];
+    struct fixture f;
+    static emq_new_job jobs[N];
     static const emq_new_job *list[N];
-    static emq_added          added[N], *out[N];
-    int64_t                   waiting = 0;
-    bool                      failed = true;
+    static emq_added added[N], *out[N];
+    int64_t waiting = 0;
+    bool failed = true;
 
     fixture_open(&f);
     for (size_t i = 0; i < N; i++) {
@@ -71,13 +71,13 @@ EMQ_TEST(many_adds_without_memory_are_all_or_none)
 EMQ_TEST(a_take_without_memory_leaves_the_job_in_its_line)
 {
     struct fixture f;
-    bool           failed = true;
+    bool failed = true;
 
     fixture_open(&f);
     add_id(&f, "a");
     for (size_t nth = 1; failed; nth++) {
         emq_error err = {0};
-        emq_job  *job = NULL;
+        emq_job *job = NULL;
         CHECK(nth < NTH_MAX);
         test_fail_alloc(nth);
         emq_status s = emq_take(f.c, Q, NULL, &job, &err);
@@ -96,12 +96,12 @@ EMQ_TEST(a_take_without_memory_leaves_the_job_in_its_line)
 EMQ_TEST(a_settlement_without_memory_settles_nothing)
 {
     struct fixture f;
-    bool           failed = true;
+    bool failed = true;
 
     fixture_open(&f);
     for (size_t nth = 1; failed; nth++) {
-        emq_error       err = {0};
-        char            id[32];
+        emq_error err = {0};
+        char id[32];
         emq_settle_opts o = {
             .size = sizeof o, .kind = EMQ_SETTLE_COMPLETED, .value = S("{\"ok\":true}")};
         CHECK(nth < NTH_MAX);
@@ -122,14 +122,14 @@ EMQ_TEST(a_settlement_without_memory_settles_nothing)
 EMQ_TEST(reads_without_memory_say_so)
 {
     struct fixture f;
-    bool           failed = true;
+    bool failed = true;
 
     fixture_open(&f);
     add_id(&f, "a");
     CHECK_STATUS(emq_add_log(f.c, Q, S("a"), NONE, S("line"), NULL), EMQ_OK);
     for (size_t nth = 1; failed; nth++) {
         emq_error err = {0};
-        emq_job  *job;
+        emq_job *job;
         emq_list *l;
         CHECK(nth < NTH_MAX);
         failed = false;
@@ -162,7 +162,7 @@ EMQ_TEST(an_open_without_memory_leaves_nothing_behind)
     bool failed = true;
 
     for (size_t nth = 1; failed; nth++) {
-        emq_error   err = {0};
+        emq_error err = {0};
         emq_client *c;
         CHECK(nth < NTH_MAX);
         test_fail_alloc(nth);

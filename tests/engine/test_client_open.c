@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define Q EMQ_STR_LIT("q")
+#define Q       EMQ_STR_LIT("q")
 #define S(text) emq_cstr(text)
 
 static char url_text[4200];
@@ -27,7 +27,7 @@ static emq_str url_of(const char *tail)
 static emq_client *open_url(emq_str url, const emq_open_opts *o)
 {
     emq_client *c = NULL;
-    emq_error   err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_open(&c, url, o, &err), EMQ_OK, &err);
     return c;
@@ -44,7 +44,7 @@ static int64_t waiting(emq_client *c)
 EMQ_TEST(the_prefix_comes_from_the_options_then_the_url_then_is_emq)
 {
     emq_open_opts o = {.size = sizeof o, .prefix = S("mine")};
-    emq_job      *job;
+    emq_job *job;
 
     emq_client *plain = open_url(url_of(""), NULL);
     emq_client *by_url = open_url(url_of("?prefix=bull&sync=off"), NULL);
@@ -63,8 +63,8 @@ EMQ_TEST(the_prefix_comes_from_the_options_then_the_url_then_is_emq)
 
 EMQ_TEST(what_cannot_be_opened_is_refused_with_what_can)
 {
-    emq_client   *c;
-    emq_error     err = {0};
+    emq_client *c;
+    emq_error err = {0};
     emq_open_opts o = {.size = sizeof o, .io_timeout_ms = -1};
 
     CHECK_STATUS(emq_open(&c, S("redis://localhost"), NULL, &err), EMQ_E_INVALID);
@@ -88,7 +88,7 @@ static void set_env(const char *name, const char *value)
 
 static bool exists(const char *dir, const char *tail, mode_t mode)
 {
-    char        path[4300];
+    char path[4300];
     struct stat st;
 
     (void)snprintf(path, sizeof path, "%s/%s", dir, tail);
@@ -98,9 +98,9 @@ static bool exists(const char *dir, const char *tail, mode_t mode)
 EMQ_TEST(without_a_url_the_environment_then_the_state_folder_is_used)
 {
     const char *dir = test_temp_dir();
-    char        text[4200];
+    char text[4200];
     emq_client *c;
-    emq_error   err = {0};
+    emq_error err = {0};
 
     (void)snprintf(text, sizeof text, "%s/by-env.db", dir);
     set_env("EMQ_URL", text);
@@ -140,7 +140,7 @@ static void count_lines(void *user, int level, emq_str message)
 
 EMQ_TEST(the_engine_is_traced_to_the_log_function_when_asked)
 {
-    struct lines  lines = {0};
+    struct lines lines = {0};
     emq_open_opts o = {.size = sizeof o, .log = count_lines, .log_user = &lines};
 
     set_env("EMQ_TRACE", "engine");
@@ -157,7 +157,7 @@ EMQ_TEST(the_engine_is_traced_to_the_log_function_when_asked)
 EMQ_TEST(a_memory_store_works_and_ends_with_its_client)
 {
     emq_client *c = open_url(S("sqlite::memory:"), NULL);
-    emq_job    *job;
+    emq_job *job;
 
     CHECK_STATUS(emq_add(c, Q, S("1"), NULL, NULL, NULL), EMQ_OK);
     CHECK_STATUS(emq_take(c, Q, NULL, &job, NULL), EMQ_OK);
@@ -175,15 +175,15 @@ enum { THREADS = 8, PER_THREAD = 40 };
 static void *add_and_work(void *arg)
 {
     emq_client *c = arg;
-    int64_t     done = 0;
-    emq_job    *job;
+    int64_t done = 0;
+    emq_job *job;
 
     for (int i = 0; i < PER_THREAD; i++) {
         if (emq_add(c, Q, S("1"), NULL, NULL, NULL) != EMQ_OK)
             return NULL;
     }
     for (int i = 0; i < PER_THREAD; i++) {
-        emq_take_opts   take = {.size = sizeof take, .wait_ms = 20000};
+        emq_take_opts take = {.size = sizeof take, .wait_ms = 20000};
         emq_settle_opts o = {.size = sizeof o, .kind = EMQ_SETTLE_COMPLETED};
         if (emq_take(c, Q, &take, &job, NULL) != EMQ_OK)
             break;
@@ -195,9 +195,9 @@ static void *add_and_work(void *arg)
 
 EMQ_TEST(a_client_is_used_from_many_threads_at_once)
 {
-    pthread_t       threads[THREADS];
+    pthread_t threads[THREADS];
     emq_queue_stats st = {.size = sizeof st};
-    emq_client     *c = open_url(url_of("?sync=off"), NULL);
+    emq_client *c = open_url(url_of("?sync=off"), NULL);
 
     for (size_t i = 0; i < THREADS; i++)
         CHECK_INT(pthread_create(&threads[i], NULL, add_and_work, c), 0);
@@ -224,7 +224,7 @@ static void sql(sqlite3 *db, const char *text)
 
 static sqlite3 *open_application(const char *name)
 {
-    char     path[4200];
+    char path[4200];
     sqlite3 *db;
 
     (void)snprintf(path, sizeof path, "%s/%s", test_temp_dir(), name);
@@ -247,12 +247,12 @@ static int64_t orders(sqlite3 *db)
 
 EMQ_TEST(a_commit_of_the_application_brings_the_row_and_the_job)
 {
-    emq_client  *c = open_url(url_of(""), NULL);
-    sqlite3     *db = open_application("q.db");
-    emq_added    added = {.size = sizeof added};
+    emq_client *c = open_url(url_of(""), NULL);
+    sqlite3 *db = open_application("q.db");
+    emq_added added = {.size = sizeof added};
     emq_add_opts o = {.size = sizeof o, .name = S("ship")};
-    emq_error    err = {0};
-    emq_job     *job;
+    emq_error err = {0};
+    emq_job *job;
 
     sql(db, "BEGIN IMMEDIATE; INSERT INTO orders(item) VALUES ('lamp')");
     CHECK_STATUS_ERR(emq_add_on(c, db, Q, S("{\"order\":1}"), &o, &added, &err), EMQ_OK, &err);
@@ -274,7 +274,7 @@ EMQ_TEST(a_commit_of_the_application_brings_the_row_and_the_job)
 EMQ_TEST(a_rollback_of_the_application_takes_both_back)
 {
     emq_client *c = open_url(url_of(""), NULL);
-    sqlite3    *db = open_application("q.db");
+    sqlite3 *db = open_application("q.db");
 
     sql(db, "BEGIN; INSERT INTO orders(item) VALUES ('lamp')");
     CHECK_STATUS(emq_add_on(c, db, Q, S("1"), NULL, NULL, NULL), EMQ_OK);
@@ -288,8 +288,8 @@ EMQ_TEST(a_rollback_of_the_application_takes_both_back)
 
 EMQ_TEST(a_duplicate_inside_the_transaction_leaves_the_transaction_as_it_was)
 {
-    emq_client  *c = open_url(url_of(""), NULL);
-    sqlite3     *db = open_application("q.db");
+    emq_client *c = open_url(url_of(""), NULL);
+    sqlite3 *db = open_application("q.db");
     emq_add_opts o = {.size = sizeof o, .id = S("order-1")};
 
     CHECK_STATUS(emq_add(c, Q, S("1"), &o, NULL, NULL), EMQ_OK);
@@ -305,8 +305,8 @@ EMQ_TEST(a_duplicate_inside_the_transaction_leaves_the_transaction_as_it_was)
 EMQ_TEST(a_transaction_is_needed_and_must_be_on_the_file_of_the_queue)
 {
     emq_client *c = open_url(url_of(""), NULL);
-    sqlite3    *db = open_application("q.db"), *other = open_application("other.db");
-    emq_error   err = {0};
+    sqlite3 *db = open_application("q.db"), *other = open_application("other.db");
+    emq_error err = {0};
 
     CHECK_STATUS(emq_add_on(c, db, Q, S("1"), NULL, NULL, &err), EMQ_E_INVALID);
     CHECK(strstr(err.text, "transaction"));

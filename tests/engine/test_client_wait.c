@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting: for work, for the end of a job, for events; interrupts; descriptors for event loops; fork.
+ * Waiting: for work, for the end of a job, for events; interrupts; descriptors for event loops;
+ * fork.
  */
 #include "client_fixture.h"
 
@@ -15,10 +16,10 @@ enum { DEADLINE_MS = 30000 };
 
 struct taker {
     struct fixture *f;
-    pthread_t       thread;
-    emq_status      status;
-    emq_job        *job;
-    int64_t         wait_ms;
+    pthread_t thread;
+    emq_status status;
+    emq_job *job;
+    int64_t wait_ms;
 };
 
 static void *take_in_thread(void *arg)
@@ -58,7 +59,7 @@ static void until_waiting(const emq_client *c, size_t n)
 EMQ_TEST(a_waiting_take_gets_a_job_that_is_added_meanwhile)
 {
     struct fixture f;
-    struct taker   t;
+    struct taker t;
 
     fixture_open(&f);
     start(&t, &f, DEADLINE_MS);
@@ -74,8 +75,8 @@ EMQ_TEST(a_waiting_take_gets_a_job_that_is_added_meanwhile)
 EMQ_TEST(a_take_that_waits_in_vain_is_empty)
 {
     struct fixture f;
-    emq_take_opts  o = {.size = sizeof o, .wait_ms = 20};
-    emq_job       *job;
+    emq_take_opts o = {.size = sizeof o, .wait_ms = 20};
+    emq_job *job;
 
     fixture_open(&f);
     CHECK_STATUS(emq_take(f.c, Q, &o, &job, NULL), EMQ_EMPTY);
@@ -85,7 +86,7 @@ EMQ_TEST(a_take_that_waits_in_vain_is_empty)
 EMQ_TEST(an_interrupt_ends_every_wait_at_once)
 {
     struct fixture f;
-    struct taker   t[3];
+    struct taker t[3];
 
     fixture_open(&f);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(t); i++)
@@ -103,8 +104,8 @@ EMQ_TEST(an_interrupt_ends_every_wait_at_once)
 EMQ_TEST(an_interrupt_that_meets_no_wait_ends_the_next_one_and_only_that)
 {
     struct fixture f;
-    emq_take_opts  o = {.size = sizeof o, .wait_ms = 20};
-    emq_job       *job;
+    emq_take_opts o = {.size = sizeof o, .wait_ms = 20};
+    emq_job *job;
 
     fixture_open(&f);
     emq_interrupt(f.c);
@@ -124,13 +125,13 @@ static void interrupt_from_handler(int number)
 
 EMQ_TEST(an_interrupt_from_a_signal_handler_ends_the_wait)
 {
-    struct fixture   f;
-    emq_take_opts    o = {.size = sizeof o, .wait_ms = DEADLINE_MS};
-    emq_job         *job;
+    struct fixture f;
+    emq_take_opts o = {.size = sizeof o, .wait_ms = DEADLINE_MS};
+    emq_job *job;
     struct sigaction act = {.sa_handler = interrupt_from_handler}, before;
     struct itimerspec in = {.it_value.tv_nsec = 50 * 1000 * 1000};
-    struct sigevent  ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
-    timer_t          timer;
+    struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    timer_t timer;
 
     fixture_open(&f);
     client_of_handler = f.c;
@@ -146,7 +147,7 @@ EMQ_TEST(an_interrupt_from_a_signal_handler_ends_the_wait)
 EMQ_TEST(waiting_for_a_job_tells_how_it_ended)
 {
     struct fixture f;
-    emq_job       *done;
+    emq_job *done;
 
     fixture_open(&f);
     add_id(&f, "a");
@@ -184,7 +185,7 @@ static void *complete_in_thread(void *arg)
 EMQ_TEST(a_wait_ends_when_the_job_does)
 {
     struct fixture f;
-    pthread_t      thread;
+    pthread_t thread;
 
     fixture_open(&f);
     add_id(&f, "a");
@@ -197,9 +198,9 @@ EMQ_TEST(a_wait_ends_when_the_job_does)
 EMQ_TEST(a_finished_job_past_its_age_counts_as_absent)
 {
     struct fixture f;
-    emq_add_opts   o = {.size = sizeof o, .id = S("a"), .keep_completed_ms = 1000};
-    emq_job       *job;
-    emq_list      *list;
+    emq_add_opts o = {.size = sizeof o, .id = S("a"), .keep_completed_ms = 1000};
+    emq_job *job;
+    emq_list *list;
 
     fixture_open(&f);
     CHECK_STATUS(emq_add(f.c, Q, S("1"), &o, NULL, NULL), EMQ_OK);
@@ -219,8 +220,8 @@ EMQ_TEST(a_finished_job_past_its_age_counts_as_absent)
 EMQ_TEST(events_are_read_after_a_cursor)
 {
     struct fixture f;
-    emq_list      *all, *more;
-    emq_str        id = {0};
+    emq_list *all, *more;
+    emq_str id = {0};
 
     fixture_open(&f);
     CHECK_STATUS(emq_events(f.c, Q, NONE, 0, 0, &all, NULL), EMQ_TIMEOUT);
@@ -245,7 +246,7 @@ EMQ_TEST(events_are_read_after_a_cursor)
 static bool readable(int fd, int timeout_ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    uint64_t      count;
+    uint64_t count;
 
     return poll(&p, 1, timeout_ms) == 1 && read(fd, &count, sizeof count) == (ssize_t)sizeof count;
 }
@@ -253,8 +254,8 @@ static bool readable(int fd, int timeout_ms)
 EMQ_TEST(a_descriptor_becomes_readable_when_there_may_be_work)
 {
     struct fixture f;
-    int            fd = -1, again = -1, other = -1;
-    emq_job       *job = NULL;
+    int fd = -1, again = -1, other = -1;
+    emq_job *job = NULL;
 
     fixture_open(&f);
     CHECK_STATUS(emq_fd(f.c, Q, &fd, NULL), EMQ_OK);
@@ -279,8 +280,8 @@ EMQ_TEST(a_descriptor_becomes_readable_when_there_may_be_work)
 EMQ_TEST(a_child_is_told_that_the_client_is_its_parents)
 {
     struct fixture f;
-    int            fd, status;
-    emq_job       *job;
+    int fd, status;
+    emq_job *job;
 
     fixture_open(&f);
     add_id(&f, "a");
@@ -289,7 +290,7 @@ EMQ_TEST(a_child_is_told_that_the_client_is_its_parents)
     CHECK(pid >= 0);
     if (pid == 0) {
         emq_error err = {0};
-        int       faults = 0;
+        int faults = 0;
         faults += emq_add(f.c, Q, S("1"), NULL, NULL, &err) != EMQ_E_FORKED;
         faults += err.cls != EMQ_CLASS_CALLER;
         faults += emq_take(f.c, Q, NULL, &job, NULL) != EMQ_E_FORKED;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Working by hand: take, extend, settle with the job's own policy, and writes by owner and by admin.
+ * Working by hand: take, extend, settle with the job's own policy, and writes by owner and by
+ * admin.
  */
 #include "client_fixture.h"
 
@@ -52,7 +53,7 @@ EMQ_TEST(a_result_that_is_not_given_is_null)
 
     fixture_open(&f);
     add_id(&f, "a");
-    emq_job        *job = take_one(&f);
+    emq_job *job = take_one(&f);
     emq_settle_opts o = {.size = sizeof o, .kind = EMQ_SETTLE_COMPLETED};
     CHECK_STATUS(emq_settle(f.c, Q, S("a"), emq_job_token(job), &o, NULL), EMQ_OK);
     emq_job_free(job);
@@ -65,8 +66,11 @@ EMQ_TEST(a_result_that_is_not_given_is_null)
 EMQ_TEST(a_failed_attempt_comes_back_after_its_backoff_until_none_is_left)
 {
     struct fixture f;
-    emq_add_opts   o = {.size = sizeof o, .id = S("a"), .attempts = 2,
-                        .backoff_type = EMQ_BACKOFF_FIXED, .backoff_ms = 1000};
+    emq_add_opts o = {.size = sizeof o,
+                      .id = S("a"),
+                      .attempts = 2,
+                      .backoff_type = EMQ_BACKOFF_FIXED,
+                      .backoff_ms = 1000};
 
     fixture_open(&f);
     CHECK_STATUS(emq_add(f.c, Q, S("1"), &o, NULL, NULL), EMQ_OK);
@@ -91,7 +95,7 @@ EMQ_TEST(a_failed_attempt_comes_back_after_its_backoff_until_none_is_left)
 EMQ_TEST(a_retry_with_a_delay_of_its_own_does_not_ask_the_policy)
 {
     struct fixture f;
-    emq_add_opts   o = {.size = sizeof o, .id = S("a"), .attempts = 1};
+    emq_add_opts o = {.size = sizeof o, .id = S("a"), .attempts = 1};
 
     fixture_open(&f);
     CHECK_STATUS(emq_add(f.c, Q, S("1"), &o, NULL, NULL), EMQ_OK);
@@ -126,8 +130,8 @@ EMQ_TEST(a_job_given_back_is_not_charged)
 EMQ_TEST(an_at_most_once_job_never_goes_back)
 {
     struct fixture f;
-    emq_take_opts  o = {.size = sizeof o, .mode = EMQ_AT_MOST_ONCE};
-    emq_job       *job;
+    emq_take_opts o = {.size = sizeof o, .mode = EMQ_AT_MOST_ONCE};
+    emq_job *job;
 
     fixture_open(&f);
     add_id(&f, "a");
@@ -142,8 +146,9 @@ EMQ_TEST(an_at_most_once_job_never_goes_back)
 
 EMQ_TEST(an_administrator_settles_by_force_and_the_owner_is_refused_afterwards)
 {
-    struct fixture  f;
-    emq_settle_opts o = {.size = sizeof o, .kind = EMQ_SETTLE_FAILED, .force = 1, .value = S("enough")};
+    struct fixture f;
+    emq_settle_opts o = {
+        .size = sizeof o, .kind = EMQ_SETTLE_FAILED, .force = 1, .value = S("enough")};
 
     fixture_open(&f);
     add_id(&f, "a");
@@ -157,8 +162,8 @@ EMQ_TEST(an_administrator_settles_by_force_and_the_owner_is_refused_afterwards)
 
 EMQ_TEST(settle_refuses_what_it_cannot_mean)
 {
-    struct fixture  f;
-    emq_error       err = {0};
+    struct fixture f;
+    emq_error err = {0};
     emq_settle_opts o = {.size = sizeof o, .kind = EMQ_SETTLE_COMPLETED};
 
     fixture_open(&f);
@@ -184,14 +189,14 @@ EMQ_TEST(settle_refuses_what_it_cannot_mean)
 EMQ_TEST(failure_texts_are_cleaned_and_cut)
 {
     struct fixture f;
-    char           text[20000];
+    char text[20000];
 
     fixture_open(&f);
     add_id(&f, "a");
     memset(text, 'x', sizeof text);
     text[0] = '\x1b';
     text[sizeof text - 1] = '\0';
-    emq_job        *job = take_one(&f);
+    emq_job *job = take_one(&f);
     emq_settle_opts o = {
         .size = sizeof o, .kind = EMQ_SETTLE_FAILED, .value = S(text), .stack = S("at main()")};
     CHECK_STATUS(emq_settle(f.c, Q, S("a"), emq_job_token(job), &o, NULL), EMQ_OK);
@@ -207,9 +212,9 @@ EMQ_TEST(failure_texts_are_cleaned_and_cut)
 EMQ_TEST(a_renewed_lock_lasts_and_a_lost_one_says_so)
 {
     struct fixture f;
-    emq_take_opts  o = {.size = sizeof o, .lock_ms = 1000};
-    emq_job       *job;
-    int64_t        recovered = -1, failed = -1;
+    emq_take_opts o = {.size = sizeof o, .lock_ms = 1000};
+    emq_job *job;
+    int64_t recovered = -1, failed = -1;
 
     fixture_open(&f);
     add_id(&f, "a");
@@ -232,10 +237,10 @@ EMQ_TEST(a_renewed_lock_lasts_and_a_lost_one_says_so)
 EMQ_TEST(a_sweep_that_allows_no_recovery_fails_the_job)
 {
     struct fixture f;
-    emq_take_opts  o = {.size = sizeof o, .lock_ms = 1000};
+    emq_take_opts o = {.size = sizeof o, .lock_ms = 1000};
     emq_sweep_opts none = {.size = sizeof none, .max_stalled = -1};
-    emq_job       *job;
-    int64_t        failed = 0;
+    emq_job *job;
+    int64_t failed = 0;
 
     fixture_open(&f);
     add_id(&f, "a");
@@ -254,13 +259,13 @@ EMQ_TEST(a_sweep_that_allows_no_recovery_fails_the_job)
 EMQ_TEST(an_owner_writes_progress_data_and_logs_until_its_lock_is_lost)
 {
     struct fixture f;
-    emq_error      err = {0};
-    emq_list      *logs;
+    emq_error err = {0};
+    emq_list *logs;
 
     fixture_open(&f);
     add_id(&f, "a");
     emq_job *job = take_one(&f);
-    emq_str  token = emq_job_token(job);
+    emq_str token = emq_job_token(job);
     CHECK_STATUS(emq_set_progress(f.c, Q, S("a"), token, S("{\"pct\":40}"), NULL), EMQ_OK);
     CHECK_STATUS(emq_set_progress(f.c, Q, S("a"), token, S("40%"), &err), EMQ_E_INVALID);
     CHECK(strstr(err.text, "JSON"));
@@ -292,9 +297,9 @@ EMQ_TEST(an_owner_writes_progress_data_and_logs_until_its_lock_is_lost)
 EMQ_TEST(a_log_line_beyond_the_limit_is_cut_and_marked)
 {
     struct fixture f;
-    emq_list      *logs;
-    size_t         n = EMQ_LOG_LINE_MAX + 1;
-    char          *line = malloc(n);
+    emq_list *logs;
+    size_t n = EMQ_LOG_LINE_MAX + 1;
+    char *line = malloc(n);
 
     assert_non_null(line);
     memset(line, 'x', n);
@@ -314,8 +319,8 @@ EMQ_TEST(a_log_line_beyond_the_limit_is_cut_and_marked)
 EMQ_TEST(fire_and_forget_leaves_nothing_to_settle)
 {
     struct fixture f;
-    emq_take_opts  o = {.size = sizeof o, .mode = EMQ_FIRE_AND_FORGET};
-    emq_job       *job, *gone;
+    emq_take_opts o = {.size = sizeof o, .mode = EMQ_FIRE_AND_FORGET};
+    emq_job *job, *gone;
 
     fixture_open(&f);
     add_id(&f, "a");
