@@ -137,13 +137,42 @@ static emq_status settle_row(struct sq_tx *tx, struct sq_queue *q, struct sq_row
     return emq__fail(err, EMQ_E_INVALID, 0, "settle", "kind %d is not one", (int)en->kind);
 }
 
+static emq_status usual_end(struct sq_tx *tx, struct sq_queue *q, const struct emq__settle_entry *en,
+                            struct emq__settled *out, bool *done, emq_error *err)
+{
+    emq_status s;
+
+    *done = false;
+    if (en->kind != EMQ__SETTLE_COMPLETED || en->auth.token.len == 0)
+        return EMQ_OK;
+    s = sq_finish_owned(tx, q, en->id, en->auth.token, en->value, en->keep, done, err);
+    *out = (struct emq__settled){.outcome = EMQ_OK,
+                                 .state = en->keep.count != 0 ? EMQ_COMPLETED_STATE : 0};
+    return s;
+}
+
+static emq_status find(struct sq_tx *tx, struct sq_queue *q, emq_str id, struct emq__arena *mem,
+                       struct sq_row *row, emq_error *err)
+{
+    emq_status s = sq_row_get(tx, q, id, mem, row, err);
+
+    if (s != EMQ_OK || !(q->trim[EMQ_COMPLETED_STATE] || q->trim[EMQ_FAILED_STATE]) ||
+        (row->state != EMQ_COMPLETED_STATE && row->state != EMQ_FAILED_STATE))
+        return s;
+    s = sq_retain_now(tx, q, err); /* it may have been on its way out */
+    return s == EMQ_OK ? sq_row_get(tx, q, id, mem, row, err) : s;
+}
+
 static emq_status settle_one(struct sq_tx *tx, struct sq_queue *q, const struct emq__settle_entry *en,
                              struct emq__settled *out, struct emq__arena *mem, emq_error *err)
 {
     struct sq_row row = {0};
-    bool          gone = false;
-    emq_status    s = sq_row_get(tx, q, en->id, mem, &row, err);
+    bool          gone = false, done;
+    emq_status    s = usual_end(tx, q, en, out, &done, err);
 
+    if (s != EMQ_OK || done)
+        return s;
+    s = find(tx, q, en->id, mem, &row, err);
     if (s == EMQ_NOT_FOUND || (s == EMQ_OK && row.state == SQ_STAGED)) {
         *out = (struct emq__settled){.outcome = EMQ_NOT_FOUND};
         return EMQ_OK;
@@ -217,8 +246,12 @@ static emq_status settle_all(struct sq_tx *tx, struct settle *a, struct sq_queue
     int64_t    finished = q->totals.completed + q->totals.failed;
     emq_status s = EMQ_OK;
 
+    q->trim_later = true;
     for (size_t i = 0; s == EMQ_OK && i < a->req->n; i++)
         s = settle_one(tx, q, a->req->entries[i], &a->res->settled[i], &a->scratch, err);
+    if (s == EMQ_OK)
+        s = sq_retain_now(tx, q, err);
+    q->trim_later = false;
     if (s == EMQ_OK && a->req->next)
         s = sq_take(tx, q, a->req->next, &a->res->taken, a->mem, err);
     if (s == EMQ_OK)

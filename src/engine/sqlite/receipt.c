@@ -9,6 +9,7 @@
 
 enum {
     LIFE_MS = 20 * 60 * 1000, /* promised: 10 minutes */
+    TOUCH_MS = 5 * 60 * 1000, /* at_ms, which is indexed, is written this often only */
     EXPIRE_MAX = 4            /* removed by one act: more than one, so that the table shrinks */
 };
 
@@ -64,19 +65,29 @@ static emq_status expire(struct sq_tx *tx, emq_error *err)
     return sq_exec(tx->conn, st, "expire receipts", err);
 }
 
+static emq_status put(struct sq_tx *tx, struct emq__call call, enum sq_sql sql, int64_t at_ms,
+                      const struct emq__buf *body, emq_error *err)
+{
+    sqlite3_stmt *st = sq_stmt(tx->conn, sql, err);
+
+    if (!st)
+        return sq_no_stmt(err);
+    sq_bind_text(st, 1, call.session);
+    sq_bind_i64(st, 2, (int64_t)call.seq);
+    sqlite3_bind_blob64(st, 3, body->ptr, body->len, SQLITE_STATIC);
+    sq_bind_i64(st, 4, at_ms);
+    return sq_exec(tx->conn, st, "store receipt", err);
+}
+
 emq_status sq_receipt_store(struct sq_tx *tx, struct emq__call call, enum sq_receipt_act act,
                             emq_str body, emq_error *err)
 {
     static const char where[] = "store receipt";
     struct emq__buf   b;
-    sqlite3_stmt     *st;
     emq_status        s;
 
     if (call.session.len == 0)
         return EMQ_OK;
-    st = sq_stmt(tx->conn, SQ_SQL_receipt_put, err);
-    if (!st)
-        return sq_no_stmt(err);
     emq__buf_init(&b, SIZE_MAX);
     emq__buf_char(&b, (char)act);
     emq__buf_str(&b, body);
@@ -84,11 +95,9 @@ emq_status sq_receipt_store(struct sq_tx *tx, struct emq__call call, enum sq_rec
         emq__buf_free(&b);
         return emq__fail(err, EMQ_E_NOMEM, 0, where, "%zu bytes", body.len);
     }
-    sq_bind_text(st, 1, call.session);
-    sq_bind_i64(st, 2, (int64_t)call.seq);
-    sq_bind_i64(st, 3, tx->now_ms);
-    sqlite3_bind_blob64(st, 4, b.ptr, b.len, SQLITE_STATIC);
-    s = sq_exec(tx->conn, st, where, err);
+    s = put(tx, call, SQ_SQL_receipt_set, tx->now_ms - TOUCH_MS, &b, err);
+    if (s == EMQ_OK && sqlite3_changes(tx->conn->db) == 0)
+        s = put(tx, call, SQ_SQL_receipt_put, tx->now_ms, &b, err);
     emq__buf_free(&b);
     /* one act in 16 looks for old ones */
     return s == EMQ_OK && call.seq % 16 == 0 ? expire(tx, err) : s;

@@ -56,6 +56,9 @@ struct sq_queue {
     struct emq__buf events; /* lines not yet stored */
     int64_t n_events;
     int64_t trim_left;      /* records that retention may still remove in this act */
+    bool    trim_later;     /* retention of finished jobs waits until sq_retain_now(), a gain for batches */
+    bool    trim[SQ_STATES];
+    struct emq__keep trim_keep[SQ_STATES];
     int64_t oldest[SQ_STATES]; /* finished states: the oldest finished_at_ms, 0 = not known */
 };
 
@@ -158,6 +161,14 @@ struct sq_finish {
 };
 emq_status sq_finish(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
                      const struct sq_finish *f, bool *gone, struct emq__arena *mem, emq_error *err);
+/* The usual end of a job, settled by its owner: completed, with no dedup id and a short result.
+ * *done = false: it is not that case (or not the owner), nothing happened. */
+emq_status sq_finish_owned(struct sq_tx *tx, struct sq_queue *q, emq_str id, emq_str token,
+                           struct emq__payload result, struct emq__keep keep, bool *done,
+                           emq_error *err);
+/* With q->trim_later: applies the retention that waits. Also done by whoever places the next job
+ * under other rules. */
+emq_status sq_retain_now(struct sq_tx *tx, struct sq_queue *q, emq_error *err);
 /* The keep and attempts that a job's own opts text asks for (for admin acts, which bring none). */
 emq_status sq_opts_of(struct sq_tx *tx, const struct sq_row *row, struct emq__arena *mem,
                       struct emq__opts *out, emq_error *err);

@@ -93,7 +93,7 @@ FROM emq_job WHERE qid = ?1 AND state = 3 AND ord1 <= ?2 ORDER BY ord1, ord2 LIM
 SELECT ord1 FROM emq_job WHERE qid = ?1 AND state = 3 ORDER BY ord1, ord2 LIMIT 1;
 
 -- name: job_oldest
-SELECT finished_at_ms, jid, side, logs FROM emq_job
+SELECT finished_at_ms, jid, side, logs, ord1, ord2 FROM emq_job
 WHERE qid = ?1 AND state = ?2 ORDER BY ord1, ord2 LIMIT ?3;
 
 -- name: job_expired
@@ -163,6 +163,18 @@ UPDATE emq_job SET state = 6, ord1 = ?2, ord2 = ?3, attempts_made = ?4, lock_end
     side = ?6, result_kind = ?7, result = ?8
 WHERE jid = ?1;
 
+-- The common end, in one statement: only while the job is active under this token, and has no dedup id.
+-- name: job_complete_owned
+UPDATE emq_job SET state = 6, ord1 = ?5, ord2 = ?6, attempts_made = attempts_made + 1,
+    lock_end = 0, lock_boot = 0, mode = 0, cancel = 0, deferred = NULL, finished_at_ms = ?5,
+    expires_at_ms = ?7, result_kind = ?8, result = ?9
+WHERE qid = ?1 AND id = ?2 AND state = 2 AND fence = ?3 AND worker = ?4 AND dedup_id IS NULL;
+
+-- The same when the record is not kept, and nothing stands in side tables.
+-- name: job_delete_owned
+DELETE FROM emq_job WHERE qid = ?1 AND id = ?2 AND state = 2 AND fence = ?3 AND worker = ?4
+    AND dedup_id IS NULL AND side = 0 AND logs = 0;
+
 -- name: job_fail
 UPDATE emq_job SET state = 7, ord1 = ?2, ord2 = ?3, attempts_made = ?4, lock_end = 0,
     lock_boot = 0, mode = 0, cancel = 0, deferred = NULL, finished_at_ms = ?2, expires_at_ms = ?5,
@@ -178,6 +190,9 @@ UPDATE emq_job SET side = ?2 WHERE jid = ?1;
 
 -- name: job_delete
 DELETE FROM emq_job WHERE jid = ?1;
+
+-- name: job_delete_to
+DELETE FROM emq_job WHERE qid = ?1 AND state = ?2 AND (ord1, ord2) <= (?3, ?4);
 
 -- name: data_delete
 DELETE FROM emq_data WHERE jid = ?1;
@@ -250,9 +265,12 @@ DELETE FROM emq_event WHERE qid = ?1 AND (ms, seq) <= (?2, ?3);
 SELECT seq, body FROM emq_receipt WHERE session = ?1;
 
 -- name: receipt_put
-INSERT INTO emq_receipt (session, seq, at_ms, body) VALUES (?1, ?2, ?3, ?4)
+INSERT INTO emq_receipt (session, seq, body, at_ms) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (session) DO UPDATE SET seq = excluded.seq, at_ms = excluded.at_ms,
     body = excluded.body;
+
+-- name: receipt_set
+UPDATE emq_receipt SET seq = ?2, body = ?3 WHERE session = ?1 AND at_ms > ?4;
 
 -- name: receipt_expire
 DELETE FROM emq_receipt WHERE session IN
