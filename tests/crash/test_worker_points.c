@@ -103,17 +103,21 @@ EMQ_TEST(a_misspelt_crash_point_is_refused)
 
 /* ---- frozen, not dead -------------------------------------------------------------------- */
 
-static void freeze_at(const char *point, int effects, int lost)
+/* The first job passes time, so that no other thread of the worker is inside the store when it freezes:
+ * a frozen process that holds the file keeps everybody out, and nobody can take its jobs then. */
+static void freeze_at(const char *point, int effects)
 {
     struct herd h;
-    char        env[64], words[64];
+    char        env[64];
 
     herd_open(&h, "full");
+    herd_add(&h, "first", 0);
     herd_add(&h, "a", 0);
-    (void)snprintf(env, sizeof env, "EMQ_STOP_AT=%s", point);
-    pid_t frozen = herd_start(&h, env, "lock=400 interval=100 max_jobs=1 name=frozen");
+    (void)snprintf(env, sizeof env, "EMQ_STOP_AT=%s:2", point);
+    pid_t frozen =
+        herd_start(&h, env, "lock=1500 interval=3600000 max_jobs=2 work=250 name=frozen");
     herd_stopped(frozen);
-    herd_work_off(&h, "lock=400 name=second");
+    herd_work_off(&h, "lock=1500 name=second");
     emq_job *j = herd_job(&h, "a");
     CHECK_INT(emq_job_state(j), EMQ_COMPLETED_STATE);
     CHECK_STR(emq_job_processed_by(j), "second");
@@ -124,9 +128,8 @@ static void freeze_at(const char *point, int effects, int lost)
     int status = herd_wait(frozen);
     CHECK(WIFEXITED(status));
     CHECK_INT(WEXITSTATUS(status), 0);
-    (void)snprintf(words, sizeof words, "completed 0 failed 0 lost %d ", lost);
-    if (!strstr(herd_output(&h, 1), words))
-        fail_msg("the frozen worker says: %s; expected: %s", herd_output(&h, 1), words);
+    if (!strstr(herd_output(&h, 1), "completed 1 failed 0 lost 1 "))
+        fail_msg("the frozen worker says: %s", herd_output(&h, 1));
     /* The second owner's result stands. */
     j = herd_job(&h, "a");
     CHECK_INT(emq_job_state(j), EMQ_COMPLETED_STATE);
@@ -134,16 +137,16 @@ static void freeze_at(const char *point, int effects, int lost)
     CHECK_INT(emq_job_finished_at_ms(j), finished_at);
     CHECK_INT(emq_job_attempts_made(j), 1);
     emq_job_free(j);
-    CHECK_INT(herd_count(&h, 'E', NULL, 0), effects);
+    CHECK_INT(herd_count(&h, 'E', "a", 0), effects);
     herd_close(&h);
 }
 
 EMQ_TEST(a_worker_frozen_in_the_gap_has_its_late_ack_refused)
 {
-    freeze_at("P3", 2, 1);
+    freeze_at("P3", 2);
 }
 
 EMQ_TEST(a_worker_frozen_before_it_began_does_not_begin_past_its_safe_point)
 {
-    freeze_at("P1", 1, 1);
+    freeze_at("P1", 1);
 }
