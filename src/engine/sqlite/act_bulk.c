@@ -3,19 +3,19 @@
  * The acts `bulk` and `obliterate`: changes over whole states, in bounded slices.
  *
  * A bulk act first looks for the jobs in a read transaction, however many it has to pass over, and
- * then changes them in a write transaction that decides for each job again. So the write lock is held
- * for at most `limit` changes, and a job that moved in between is left alone.
+ * then changes them in a write transaction that decides for each job again. So the write lock is
+ * held for at most `limit` changes, and a job that moved in between is left alone.
  */
 #include "base/error.h"
 #include "engine/sqlite/admin.h"
 
 struct bulk_arg {
     const struct emq__bulk_req *req;
-    struct emq__bulk_res       *res;
-    struct emq__arena          *mem;
+    struct emq__bulk_res *res;
+    struct emq__arena *mem;
     emq_str *ids;
-    size_t   n, cap;
-    bool     more, done;
+    size_t n, cap;
+    bool more, done;
 };
 
 static int32_t limit_of(int32_t limit)
@@ -36,7 +36,7 @@ static bool old_enough(const struct sq_tx *tx, const struct sq_row *row, int64_t
 
 static emq_status bulk_replay(struct sq_tx *tx, struct bulk_arg *a, emq_error *err)
 {
-    emq_str    body;
+    emq_str body;
     emq_status s = sq_receipt_find(tx, a->req->call, SQ_RECEIPT_BULK, a->mem, &body, err);
     if (s != EMQ_OK)
         return s;
@@ -46,7 +46,8 @@ static emq_status bulk_replay(struct sq_tx *tx, struct bulk_arg *a, emq_error *e
     a->res->more = sq_get_i64(&r) != 0;
     a->res->last_id = sq_get_str(&r);
     a->done = true;
-    return r.bad ? emq__fail(err, EMQ_E_CORRUPT, 0, "bulk", "the stored receipt is damaged") : EMQ_OK;
+    return r.bad ? emq__fail(err, EMQ_E_CORRUPT, 0, "bulk", "the stored receipt is damaged")
+                 : EMQ_OK;
 }
 
 /* Where the scan begins: behind after_id, or before everything. */
@@ -77,8 +78,8 @@ static bool bulk_wants(const struct sq_tx *tx, const struct bulk_arg *a, const s
 static emq_status bulk_scan(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
 {
     struct bulk_arg *a = arg;
-    int64_t          ord1, ord2;
-    bool             got, end = false;
+    int64_t ord1, ord2;
+    bool got, end = false;
     a->res->now_ms = tx->now_ms;
     emq_status s = bulk_replay(tx, a, err);
     if (s != EMQ_NOT_FOUND)
@@ -123,9 +124,9 @@ static emq_status bulk_scan(struct sq_tx *tx, struct sq_queue *q, void *arg, emq
 static emq_status bulk_one(struct sq_tx *tx, struct sq_queue *q, struct bulk_arg *a, emq_str id,
                            emq_error *err)
 {
-    struct sq_row       row;
+    struct sq_row row;
     struct emq__settled out;
-    emq_status          s = sq_row_get(tx, q, id, a->mem, &row, err);
+    emq_status s = sq_row_get(tx, q, id, a->mem, &row, err);
     if (s == EMQ_NOT_FOUND)
         return EMQ_OK;
     if (s != EMQ_OK || row.state != a->req->state || !old_enough(tx, &row, a->req->older_ms))
@@ -174,7 +175,7 @@ static emq_status bulk_apply(struct sq_tx *tx, struct sq_queue *q, void *arg, em
 emq_status sq_act_bulk(struct emq__engine *e, const struct emq__bulk_req *req,
                        struct emq__bulk_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq      *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct bulk_arg a = {.req = req, .res = res, .mem = mem};
 
     *res = (struct emq__bulk_res){.now_ms = sq_now_ms(s)};
@@ -198,15 +199,15 @@ emq_status sq_act_bulk(struct emq__engine *e, const struct emq__bulk_req *req,
 
 struct obliterate_arg {
     const struct emq__obliterate_req *req;
-    struct emq__obliterate_res       *res;
-    struct emq__arena                *mem;
+    struct emq__obliterate_res *res;
+    struct emq__arena *mem;
     int64_t left; /* of this slice */
 };
 
 static emq_status obliterate_replay(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct obliterate_arg *a = arg;
-    emq_str                body;
+    emq_str body;
     emq_status s = sq_receipt_find(tx, a->req->call, SQ_RECEIPT_OBLITERATE, a->mem, &body, err);
     if (s != EMQ_OK)
         return s;
@@ -239,10 +240,10 @@ static emq_status obliterate_state(struct sq_tx *tx, struct sq_queue *q, struct 
                                    int state, emq_error *err)
 {
     struct sq_row *rows = emq__arena_alloc(a->mem, (size_t)a->left * sizeof *rows);
-    sqlite3_stmt  *st = sq_stmt(tx->conn, SQ_SQL_obliterate_page, err);
-    size_t         n = 0;
-    bool           got;
-    emq_status     s = EMQ_OK;
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_obliterate_page, err);
+    size_t n = 0;
+    bool got;
+    emq_status s = EMQ_OK;
     if (!rows)
         return emq__fail(err, EMQ_E_NOMEM, 0, "obliterate", "%lld rows", (long long)a->left);
     if (!st)
@@ -281,7 +282,7 @@ static emq_status obliterate_pause(struct sq_tx *tx, struct sq_queue *q, emq_err
 static emq_status count_events(struct sq_tx *tx, struct sq_queue *q, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_obliterate_events_left, err);
-    bool          got;
+    bool got;
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, q->qid);
@@ -299,7 +300,7 @@ static emq_status obliterate_rest(struct sq_tx *tx, struct sq_queue *q, struct o
                                          SQ_SQL_obliterate_events, SQ_SQL_obliterate_metrics,
                                          SQ_SQL_obliterate_schedulers};
     static const enum sq_sql whole[] = {SQ_SQL_obliterate_meta, SQ_SQL_obliterate_queue};
-    emq_status               s = EMQ_OK;
+    emq_status s = EMQ_OK;
     for (size_t i = 0; i < EMQ_ARRAY_LEN(sliced) && s == EMQ_OK && a->left > 0; i++)
         s = on_qid(tx, q, sliced[i], &a->left, err);
     if (s == EMQ_OK)
@@ -350,16 +351,18 @@ static emq_status obliterate_fn(struct sq_tx *tx, struct sq_queue *q, void *arg,
     emq__buf_init(&b, 64);
     sq_put_i64(&b, a->res->count);
     sq_put_i64(&b, a->res->more);
-    s = b.failed ? emq__fail(err, b.failed, 0, "obliterate", "receipt")
-                 : sq_receipt_store(tx, a->req->call, SQ_RECEIPT_OBLITERATE, emq__buf_view(&b), err);
+    s = b.failed
+            ? emq__fail(err, b.failed, 0, "obliterate", "receipt")
+            : sq_receipt_store(tx, a->req->call, SQ_RECEIPT_OBLITERATE, emq__buf_view(&b), err);
     emq__buf_free(&b);
     return s;
 }
 
 emq_status sq_act_obliterate(struct emq__engine *e, const struct emq__obliterate_req *req,
-                             struct emq__obliterate_res *res, struct emq__arena *mem, emq_error *err)
+                             struct emq__obliterate_res *res, struct emq__arena *mem,
+                             emq_error *err)
 {
-    struct sq            *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct obliterate_arg a = {.req = req, .res = res, .mem = mem};
 
     *res = (struct emq__obliterate_res){.now_ms = sq_now_ms(s)};

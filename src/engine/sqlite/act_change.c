@@ -2,17 +2,18 @@
  *
  * The act `change`: an administrator changes single jobs.
  *
- * The one invariant: what a job's state and lock allow is decided in the transaction that changes it.
- * A dedup id is not touched by RETRY: a job that had let go of it does not take it again, so that a
- * newer owner keeps it; one with a window still running keeps it. REMOVE releases it by comparison.
+ * The one invariant: what a job's state and lock allow is decided in the transaction that changes
+ * it. A dedup id is not touched by RETRY: a job that had let go of it does not take it again, so
+ * that a newer owner keeps it; one with a window still running keeps it. REMOVE releases it by
+ * comparison.
  */
 #include "base/error.h"
 #include "engine/sqlite/admin.h"
 
 struct change_arg {
     const struct emq__change_req *req;
-    struct emq__change_res       *res;
-    struct emq__arena            *mem;
+    struct emq__change_res *res;
+    struct emq__arena *mem;
 };
 
 static const char *kind_name(enum emq__change_kind kind)
@@ -104,7 +105,7 @@ static emq_status change_retry(struct sq_tx *tx, struct sq_queue *q, struct sq_r
                                const struct emq__change *c, emq_error *err)
 {
     const char *prev = emq_state_name(row->state);
-    emq_status  s = sq_row_reprocess(tx, q, row, c->lifo, c->reset_attempts, err);
+    emq_status s = sq_row_reprocess(tx, q, row, c->lifo, c->reset_attempts, err);
     if (s != EMQ_OK)
         return s;
     q->totals.retried++;
@@ -126,8 +127,8 @@ static emq_status change_remove(struct sq_tx *tx, struct sq_queue *q, const stru
     return EMQ_OK;
 }
 
-static emq_status change_cancel(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row, bool *gone,
-                                struct emq__arena *mem, emq_error *err)
+static emq_status change_cancel(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
+                                bool *gone, struct emq__arena *mem, emq_error *err)
 {
     if (row->state == EMQ_ACTIVE) {
         sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_change_cancel, err);
@@ -139,7 +140,7 @@ static emq_status change_cancel(struct sq_tx *tx, struct sq_queue *q, struct sq_
         return sq_exec(tx->conn, st, "cancel", err);
     }
     struct emq__opts o;
-    emq_status       s = sq_opts_of(tx, row, mem, &o, err);
+    emq_status s = sq_opts_of(tx, row, mem, &o, err);
     if (s != EMQ_OK)
         return s;
     struct sq_finish f = {
@@ -158,7 +159,7 @@ emq_status sq_change_row(struct sq_tx *tx, struct sq_queue *q, struct sq_row *ro
                          const struct emq__change *c, bool quiet, struct emq__settled *out,
                          struct emq__arena *mem, emq_error *err)
 {
-    bool       gone = false;
+    bool gone = false;
     emq_status s = EMQ_OK;
 
     *out = (struct emq__settled){sq_change_allowed(tx, row, c->kind), row->state};
@@ -189,7 +190,7 @@ static emq_status replay(const struct change_arg *a, emq_str body, emq_error *er
 {
     struct sq_reader r = {(const unsigned char *)body.ptr,
                           (const unsigned char *)body.ptr + body.len, false};
-    int64_t          n = sq_get_i64(&r);
+    int64_t n = sq_get_i64(&r);
     if (n != (int64_t)a->req->n)
         return emq__fail(err, EMQ_E_INVALID, 0, "change",
                          "this sequence of the session was a change of %lld jobs, not of %zu",
@@ -213,9 +214,9 @@ static emq_status remember(struct sq_tx *tx, const struct change_arg *a, emq_err
         sq_put_i64(&b, a->res->changed[i].outcome);
         sq_put_i64(&b, a->res->changed[i].state);
     }
-    emq_status s = b.failed ? emq__fail(err, b.failed, 0, "change", "receipt of %zu jobs", a->req->n)
-                            : sq_receipt_store(tx, a->req->call, SQ_RECEIPT_CHANGE,
-                                               emq__buf_view(&b), err);
+    emq_status s =
+        b.failed ? emq__fail(err, b.failed, 0, "change", "receipt of %zu jobs", a->req->n)
+                 : sq_receipt_store(tx, a->req->call, SQ_RECEIPT_CHANGE, emq__buf_view(&b), err);
     emq__buf_free(&b);
     return s;
 }
@@ -223,7 +224,7 @@ static emq_status remember(struct sq_tx *tx, const struct change_arg *a, emq_err
 static emq_status change_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
 {
     struct change_arg *a = arg;
-    emq_str            body;
+    emq_str body;
     a->res->now_ms = tx->now_ms;
     emq_status s = sq_receipt_find(tx, a->req->call, SQ_RECEIPT_CHANGE, a->mem, &body, err);
     if (s == EMQ_OK)
@@ -236,7 +237,8 @@ static emq_status change_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq
         if (s == EMQ_NOT_FOUND)
             a->res->changed[i] = (struct emq__settled){EMQ_NOT_FOUND, 0};
         else if (s == EMQ_OK)
-            s = sq_change_row(tx, q, &row, &a->req->change, false, &a->res->changed[i], a->mem, err);
+            s = sq_change_row(tx, q, &row, &a->req->change, false, &a->res->changed[i], a->mem,
+                              err);
         if (s < 0)
             return s;
     }
@@ -246,7 +248,7 @@ static emq_status change_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq
 emq_status sq_act_change(struct emq__engine *e, const struct emq__change_req *req,
                          struct emq__change_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq        *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct change_arg a = {req, res, mem};
 
     *res = (struct emq__change_res){.n = req->n};

@@ -8,8 +8,8 @@
 
 struct dump_arg {
     const struct emq__dump_req *req;
-    struct emq__dump_res       *res;
-    struct emq__arena          *mem;
+    struct emq__dump_res *res;
+    struct emq__arena *mem;
     size_t cap_jobs, cap_dedup;
 };
 
@@ -22,8 +22,8 @@ static emq_status dump_state(struct sq_tx *tx, const struct sq_queue *q, struct 
                              int state, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_find_asc, err);
-    bool          got;
-    emq_status    s;
+    bool got;
+    emq_status s;
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, q->qid);
@@ -50,8 +50,8 @@ static emq_status dump_dedup(struct sq_tx *tx, const struct sq_queue *q, struct 
                              emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_dump_dedup, err);
-    bool          got;
-    emq_status    s;
+    bool got;
+    emq_status s;
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, q->qid);
@@ -84,7 +84,7 @@ static emq_status add_count(struct sq_tx *tx, enum sq_sql id, int64_t qid, int64
                             emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, id, err);
-    bool          got = false;
+    bool got = false;
     if (!st)
         return sq_no_stmt(err);
     if (qid)
@@ -129,7 +129,7 @@ static emq_status dump_none(struct sq_tx *tx, void *arg, emq_error *err)
 emq_status sq_act_dump(struct emq__engine *e, const struct emq__dump_req *req,
                        struct emq__dump_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq      *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct dump_arg a = {.req = req, .res = res, .mem = mem};
 
     *res = (struct emq__dump_res){0};

@@ -12,11 +12,11 @@ enum { EVENTS_LIMIT = 1000 };
 
 struct events_arg {
     const struct emq__events_req *req;
-    struct emq__events_res       *res;
-    struct emq__arena            *mem;
+    struct emq__events_res *res;
+    struct emq__arena *mem;
     int64_t ms, seq; /* the cursor: events behind it */
-    bool    all, tail;
-    size_t  cap;
+    bool all, tail;
+    size_t cap;
 };
 
 /* "ms-seq". */
@@ -39,8 +39,7 @@ static emq_status no_memory(emq_error *err)
 static emq_status event_put(struct events_arg *a, int64_t ms, int64_t seq, emq_str line,
                             emq_error *err)
 {
-    struct emq__event *list =
-        sq_grow(a->mem, a->res->events, a->res->n, &a->cap, sizeof *list);
+    struct emq__event *list = sq_grow(a->mem, a->res->events, a->res->n, &a->cap, sizeof *list);
     emq_str id = emq__arena_printf(a->mem, "%lld-%lld", (long long)ms, (long long)seq);
     if (line.len < 2 || line.ptr[0] != '{')
         return emq__fail(err, EMQ_E_CORRUPT, 0, "events", "event %lld-%lld is no object",
@@ -49,7 +48,7 @@ static emq_status event_put(struct events_arg *a, int64_t ms, int64_t seq, emq_s
     if (!list || !id.ptr || !json)
         return no_memory(err);
     static const char head[] = "{\"id\":\"";
-    size_t            at = sizeof head - 1;
+    size_t at = sizeof head - 1;
     memcpy(json, head, at);
     memcpy(json + at, id.ptr, id.len);
     at += id.len;
@@ -66,12 +65,12 @@ static emq_status event_put(struct events_arg *a, int64_t ms, int64_t seq, emq_s
 /* The lines of one row that lie behind the cursor. */
 static emq_status row_put(struct events_arg *a, sqlite3_stmt *st, size_t limit, emq_error *err)
 {
-    int64_t    ms = sq_col_i64(st, 0), seq = sq_col_i64(st, 1);
-    emq_str    body = sq_col_str(st, 2);
+    int64_t ms = sq_col_i64(st, 0), seq = sq_col_i64(st, 1);
+    emq_str body = sq_col_str(st, 2);
     emq_status s = EMQ_OK;
     for (size_t at = 0; at < body.len && a->res->n < limit && s == EMQ_OK; seq++) {
         const char *nl = memchr(body.ptr + at, '\n', body.len - at);
-        size_t      end = nl ? (size_t)(nl - body.ptr) : body.len;
+        size_t end = nl ? (size_t)(nl - body.ptr) : body.len;
         if (a->all || ms > a->ms || seq > a->seq)
             s = event_put(a, ms, seq, emq_strn(body.ptr + at, end - at), err);
         at = end + 1;
@@ -84,7 +83,7 @@ static emq_status first_row(struct sq_tx *tx, const struct sq_queue *q, const st
                             int64_t *ms, int64_t *seq, emq_error *err)
 {
     sqlite3_stmt *st;
-    bool          got = false;
+    bool got = false;
     *ms = *seq = 0;
     if (a->all)
         return EMQ_OK;
@@ -106,10 +105,11 @@ static emq_status first_row(struct sq_tx *tx, const struct sq_queue *q, const st
 static emq_status events_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
 {
     struct events_arg *a = arg;
-    size_t  limit = a->req->limit < 0 ? 0 : a->req->limit < EVENTS_LIMIT ? (size_t)a->req->limit
-                                                                       : EVENTS_LIMIT;
+    size_t limit = a->req->limit < 0              ? 0
+                   : a->req->limit < EVENTS_LIMIT ? (size_t)a->req->limit
+                                                  : EVENTS_LIMIT;
     int64_t ms, seq;
-    bool    got;
+    bool got;
     a->res->now_ms = tx->now_ms;
     a->res->n = 0;
     if (a->tail) {
@@ -136,7 +136,7 @@ static emq_status events_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq
 emq_status sq_act_events(struct emq__engine *e, const struct emq__events_req *req,
                          struct emq__events_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq        *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct events_arg a = {.req = req, .res = res, .mem = mem};
 
     *res = (struct emq__events_res){.now_ms = sq_now_ms(s)};
@@ -158,15 +158,15 @@ emq_status sq_act_events(struct emq__engine *e, const struct emq__events_req *re
 
 struct history_arg {
     const struct emq__history_req *req;
-    struct emq__history_res       *res;
-    struct emq__arena             *mem;
+    struct emq__history_res *res;
+    struct emq__arena *mem;
 };
 
 static emq_str history_json(struct emq__arena *mem, sqlite3_stmt *st)
 {
     static const char *const names[] = {"at", "what", "who", "detail"};
-    struct emq__buf          b;
-    emq_str                  out = {0};
+    struct emq__buf b;
+    emq_str out = {0};
     emq__buf_init(&b, 64 * 1024);
     emq__buf_char(&b, '{');
     for (int i = 0; i < 4; i++) {
@@ -186,9 +186,9 @@ static emq_str history_json(struct emq__arena *mem, sqlite3_stmt *st)
 static emq_status history_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
 {
     struct history_arg *a = arg;
-    struct sq_row       row;
-    size_t              cap = 0;
-    bool                got;
+    struct sq_row row;
+    size_t cap = 0;
+    bool got;
     *a->res = (struct emq__history_res){.now_ms = tx->now_ms};
     emq_status s = sq_row_get(tx, q, a->req->id, a->mem, &row, err);
     if (s != EMQ_OK || row.state == SQ_STAGED)
@@ -215,7 +215,7 @@ static emq_status history_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, em
 emq_status sq_act_history(struct emq__engine *e, const struct emq__history_req *req,
                           struct emq__history_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq         *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct history_arg a = {req, res, mem};
 
     *res = (struct emq__history_res){.now_ms = sq_now_ms(s)};

@@ -13,23 +13,27 @@
 
 struct meta_arg {
     const struct emq__meta_req *req;
-    struct emq__meta_res       *res;
-    struct emq__arena          *mem;
+    struct emq__meta_res *res;
+    struct emq__arena *mem;
 };
 
 static emq_status meta_check(const struct emq__meta_field *f, emq_error *err)
 {
-    static const struct { const char *field; int64_t least; } numbers[] = {
-        {"concurrency", 1}, {"max", 1}, {"duration", 1}, {"opts.maxLenEvents", 0}};
+    static const struct {
+        const char *field;
+        int64_t least;
+    } numbers[] = {{"concurrency", 1}, {"max", 1}, {"duration", 1}, {"opts.maxLenEvents", 0}};
     int64_t v;
     if (!f->field.len || f->field.len > EMQ_ID_MAX)
-        return emq__fail(err, EMQ_E_INVALID, 0, "meta", "the name of a setting has 1..%d bytes, not %zu",
-                         EMQ_ID_MAX, f->field.len);
+        return emq__fail(err, EMQ_E_INVALID, 0, "meta",
+                         "the name of a setting has 1..%d bytes, not %zu", EMQ_ID_MAX,
+                         f->field.len);
     for (size_t i = 0; f->value.len && i < EMQ_ARRAY_LEN(numbers); i++)
         if (emq__str_is(f->field, numbers[i].field) &&
             (!emq__str_to_i64(f->value, &v) || v < numbers[i].least || v > INT64_C(1) << 53))
-            return emq__fail(err, EMQ_E_INVALID, 0, "meta", "%s \"%.*s\" is no whole number of at least %lld",
-                             numbers[i].field, EMQ_STR_ARG(f->value), (long long)numbers[i].least);
+            return emq__fail(err, EMQ_E_INVALID, 0, "meta",
+                             "%s \"%.*s\" is no whole number of at least %lld", numbers[i].field,
+                             EMQ_STR_ARG(f->value), (long long)numbers[i].least);
     return EMQ_OK;
 }
 
@@ -66,9 +70,9 @@ static emq_status meta_read(struct sq_tx *tx, const struct sq_queue *q, const st
                             emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_meta_list, err);
-    size_t        cap = 0;
-    bool          got;
-    emq_status    s;
+    size_t cap = 0;
+    bool got;
+    emq_status s;
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, q->qid);
@@ -95,8 +99,8 @@ static emq_status meta_replay(const struct meta_arg *a, emq_str body, emq_error 
 {
     struct sq_reader r = {(const unsigned char *)body.ptr,
                           (const unsigned char *)body.ptr + body.len, false};
-    int64_t          n = sq_get_i64(&r);
-    size_t           cap = 0;
+    int64_t n = sq_get_i64(&r);
+    size_t cap = 0;
     for (int64_t i = 0; i < n && !r.bad; i++) {
         struct emq__meta_field *f =
             sq_grow(a->mem, a->res->fields, a->res->n, &cap, sizeof *a->res->fields);
@@ -106,7 +110,8 @@ static emq_status meta_replay(const struct meta_arg *a, emq_str body, emq_error 
         f[a->res->n].field = sq_get_str(&r);
         f[a->res->n++].value = sq_get_str(&r);
     }
-    return r.bad ? emq__fail(err, EMQ_E_CORRUPT, 0, "meta", "the stored receipt is damaged") : EMQ_OK;
+    return r.bad ? emq__fail(err, EMQ_E_CORRUPT, 0, "meta", "the stored receipt is damaged")
+                 : EMQ_OK;
 }
 
 static emq_status meta_remember(struct sq_tx *tx, const struct meta_arg *a, emq_error *err)
@@ -120,8 +125,9 @@ static emq_status meta_remember(struct sq_tx *tx, const struct meta_arg *a, emq_
         sq_put_str(&b, a->res->fields[i].field);
         sq_put_str(&b, a->res->fields[i].value);
     }
-    emq_status s = b.failed ? emq__fail(err, b.failed, 0, "meta", "receipt of %zu settings", a->res->n)
-                            : sq_receipt_store(tx, a->req->call, SQ_RECEIPT_META, emq__buf_view(&b), err);
+    emq_status s =
+        b.failed ? emq__fail(err, b.failed, 0, "meta", "receipt of %zu settings", a->res->n)
+                 : sq_receipt_store(tx, a->req->call, SQ_RECEIPT_META, emq__buf_view(&b), err);
     emq__buf_free(&b);
     return s;
 }
@@ -140,9 +146,9 @@ static emq_status meta_on(struct sq_tx *tx, struct sq_queue *q, const struct met
 static emq_status meta_fn(struct sq_tx *tx, void *arg, emq_error *err)
 {
     const struct meta_arg *a = arg;
-    struct sq_queue        q;
-    emq_str                body;
-    emq_status             s = EMQ_NOT_FOUND;
+    struct sq_queue q;
+    emq_str body;
+    emq_status s = EMQ_NOT_FOUND;
     *a->res = (struct emq__meta_res){.now_ms = tx->now_ms};
     if (a->req->n_set)
         s = sq_receipt_find(tx, a->req->call, SQ_RECEIPT_META, a->mem, &body, err);
@@ -162,7 +168,7 @@ static emq_status meta_fn(struct sq_tx *tx, void *arg, emq_error *err)
 emq_status sq_act_meta(struct emq__engine *e, const struct emq__meta_req *req,
                        struct emq__meta_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq      *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct meta_arg a = {req, res, mem};
 
     for (size_t i = 0; i < req->n_set; i++) {
@@ -177,17 +183,17 @@ emq_status sq_act_meta(struct emq__engine *e, const struct emq__meta_req *req,
 
 struct dedup_arg {
     const struct emq__dedup_req *req;
-    struct emq__dedup_res       *res;
-    struct emq__arena           *mem;
+    struct emq__dedup_res *res;
+    struct emq__arena *mem;
 };
 
 static emq_status dedup_apply(struct sq_tx *tx, struct sq_queue *q, const struct dedup_arg *a,
                               emq_error *err)
 {
     struct sq_dedup d;
-    struct sq_row   row;
-    bool            done = false;
-    emq_status      s = sq_dedup_get(tx, q, a->req->dedup_id, a->mem, &d, err);
+    struct sq_row row;
+    bool done = false;
+    emq_status s = sq_dedup_get(tx, q, a->req->dedup_id, a->mem, &d, err);
     if (s != EMQ_OK)
         return s;
     if (d.expires_at_ms == 0) { /* without a window it is held by a living job, or by nobody */
@@ -215,7 +221,7 @@ static emq_status dedup_replay(struct dedup_arg *a, emq_str body, emq_error *err
 {
     struct sq_reader r = {(const unsigned char *)body.ptr,
                           (const unsigned char *)body.ptr + body.len, false};
-    emq_status       s = (emq_status)sq_get_i64(&r);
+    emq_status s = (emq_status)sq_get_i64(&r);
     a->res->owner = sq_get_str(&r);
     a->res->ttl_ms = sq_get_i64(&r);
     return r.bad ? emq__fail(err, EMQ_E_CORRUPT, 0, "dedup", "the stored receipt is damaged") : s;
@@ -224,8 +230,8 @@ static emq_status dedup_replay(struct dedup_arg *a, emq_str body, emq_error *err
 static emq_status dedup_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
 {
     struct dedup_arg *a = arg;
-    emq_str           body;
-    emq_status        s = EMQ_NOT_FOUND;
+    emq_str body;
+    emq_status s = EMQ_NOT_FOUND;
     *a->res = (struct emq__dedup_res){.now_ms = tx->now_ms};
     if (a->req->release)
         s = sq_receipt_find(tx, a->req->call, SQ_RECEIPT_DEDUP, a->mem, &body, err);
@@ -241,9 +247,9 @@ static emq_status dedup_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_
     sq_put_i64(&b, s);
     sq_put_str(&b, a->res->owner);
     sq_put_i64(&b, a->res->ttl_ms);
-    emq_status stored = b.failed ? emq__fail(err, b.failed, 0, "dedup", "receipt")
-                                 : sq_receipt_store(tx, a->req->call, SQ_RECEIPT_DEDUP,
-                                                    emq__buf_view(&b), err);
+    emq_status stored =
+        b.failed ? emq__fail(err, b.failed, 0, "dedup", "receipt")
+                 : sq_receipt_store(tx, a->req->call, SQ_RECEIPT_DEDUP, emq__buf_view(&b), err);
     emq__buf_free(&b);
     return stored == EMQ_OK ? s : stored;
 }
@@ -251,7 +257,7 @@ static emq_status dedup_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_
 emq_status sq_act_dedup(struct emq__engine *e, const struct emq__dedup_req *req,
                         struct emq__dedup_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq       *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct dedup_arg a = {req, res, mem};
 
     *res = (struct emq__dedup_res){.now_ms = sq_now_ms(s)};

@@ -2,9 +2,9 @@
  *
  * The acts `jobs`, `stats`, `find`, `queues` and `logs`: reading, each from one snapshot.
  *
- * Jobs of a stage that is not published are invisible to all of them. Stats cost a bounded number of
- * index probes whatever the queue holds; find costs what it returns, plus a walk along the index for
- * an offset.
+ * Jobs of a stage that is not published are invisible to all of them. Stats cost a bounded number
+ * of index probes whatever the queue holds; find costs what it returns, plus a walk along the index
+ * for an offset.
  */
 #include "base/error.h"
 #include "engine/sqlite/admin.h"
@@ -30,8 +30,8 @@ void *sq_grow(struct emq__arena *mem, void *array, size_t n, size_t *cap, size_t
 
 struct jobs_arg {
     const struct emq__jobs_req *req;
-    struct emq__jobs_res       *res;
-    struct emq__arena          *mem;
+    struct emq__jobs_res *res;
+    struct emq__arena *mem;
 };
 
 static emq_status jobs_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
@@ -51,7 +51,7 @@ static emq_status jobs_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
 emq_status sq_act_jobs(struct emq__engine *e, const struct emq__jobs_req *req,
                        struct emq__jobs_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq      *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct jobs_arg a = {req, res, mem};
 
     *res = (struct emq__jobs_res){.now_ms = sq_now_ms(s), .n = req->n};
@@ -69,7 +69,7 @@ static emq_status first_of(struct sq_tx *tx, const struct sq_queue *q, int state
                            int64_t *timestamp, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_stats_first, err);
-    bool          got = false;
+    bool got = false;
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, q->qid);
@@ -86,7 +86,7 @@ static emq_status first_of(struct sq_tx *tx, const struct sq_queue *q, int state
 emq_status sq_stats_fill(struct sq_tx *tx, const struct sq_queue *q, struct emq__stats_res *out,
                          emq_error *err)
 {
-    int64_t    max = q->max > 0 ? q->max : q->limit_max;
+    int64_t max = q->max > 0 ? q->max : q->limit_max;
     emq_status s = EMQ_OK;
 
     for (int state = EMQ_WAITING; state <= EMQ_STATE_COUNT; state++)
@@ -113,7 +113,7 @@ emq_status sq_stats_fill(struct sq_tx *tx, const struct sq_queue *q, struct emq_
 
 struct stats_arg {
     const struct emq__stats_req *req;
-    struct emq__stats_res       *res;
+    struct emq__stats_res *res;
 };
 
 /* Without placing a published stage first: the counters count it already, and this act is to be
@@ -121,7 +121,7 @@ struct stats_arg {
 static emq_status stats_fn(struct sq_tx *tx, void *arg, emq_error *err)
 {
     const struct stats_arg *a = arg;
-    struct sq_queue         q;
+    struct sq_queue q;
     *a->res = (struct emq__stats_res){.now_ms = tx->now_ms};
     emq_status s = sq_queue_open(tx, a->req->prefix, a->req->queue, false, &q, err);
     if (s == EMQ_OK)
@@ -142,19 +142,19 @@ emq_status sq_act_stats(struct emq__engine *e, const struct emq__stats_req *req,
 
 struct find_arg {
     const struct emq__find_req *req;
-    struct emq__find_res       *res;
-    struct emq__arena          *mem;
+    struct emq__find_res *res;
+    struct emq__arena *mem;
 };
 
 static emq_status find_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
 {
-    struct find_arg            *a = arg;
+    struct find_arg *a = arg;
     const struct emq__find_req *req = a->req;
-    int64_t       edge = req->newest_first ? INT64_MAX : INT64_MIN;
+    int64_t edge = req->newest_first ? INT64_MAX : INT64_MIN;
     struct sq_row from = {.ord1 = edge, .ord2 = edge};
-    size_t        cap = 0;
-    bool          got;
-    emq_status    s = EMQ_OK;
+    size_t cap = 0;
+    bool got;
+    emq_status s = EMQ_OK;
 
     *a->res = (struct emq__find_res){.now_ms = tx->now_ms};
     if (req->after_id.len)
@@ -163,7 +163,8 @@ static emq_status find_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
         s = EMQ_NOT_FOUND;
     if (s != EMQ_OK)
         return s;
-    sqlite3_stmt *st = sq_stmt(tx->conn, req->newest_first ? SQ_SQL_find_desc : SQ_SQL_find_asc, err);
+    sqlite3_stmt *st =
+        sq_stmt(tx->conn, req->newest_first ? SQ_SQL_find_desc : SQ_SQL_find_asc, err);
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, q->qid);
@@ -190,7 +191,7 @@ static emq_status find_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
 emq_status sq_act_find(struct emq__engine *e, const struct emq__find_req *req,
                        struct emq__find_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq      *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct find_arg a = {req, res, mem};
 
     *res = (struct emq__find_res){.now_ms = sq_now_ms(s)};
@@ -204,16 +205,16 @@ emq_status sq_act_find(struct emq__engine *e, const struct emq__find_req *req,
 
 struct queues_arg {
     const struct emq__queues_req *req;
-    struct emq__queues_res       *res;
-    struct emq__arena            *mem;
+    struct emq__queues_res *res;
+    struct emq__arena *mem;
 };
 
 static emq_status queues_fn(struct sq_tx *tx, void *arg, emq_error *err)
 {
     const struct queues_arg *a = arg;
-    size_t                   cap = 0;
-    bool                     got;
-    emq_status               s;
+    size_t cap = 0;
+    bool got;
+    emq_status s;
     *a->res = (struct emq__queues_res){.now_ms = tx->now_ms};
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_queues_list, err);
     if (!st)
@@ -245,16 +246,16 @@ emq_status sq_act_queues(struct emq__engine *e, const struct emq__queues_req *re
 
 struct logs_arg {
     const struct emq__logs_req *req;
-    struct emq__logs_res       *res;
-    struct emq__arena          *mem;
+    struct emq__logs_res *res;
+    struct emq__arena *mem;
 };
 
 static emq_status logs_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
 {
     struct logs_arg *a = arg;
-    struct sq_row    row;
-    int64_t          start = a->req->start > 0 ? a->req->start : 0;
-    bool             got;
+    struct sq_row row;
+    int64_t start = a->req->start > 0 ? a->req->start : 0;
+    bool got;
     *a->res = (struct emq__logs_res){.now_ms = tx->now_ms};
     emq_status s = sq_row_get(tx, q, a->req->id, a->mem, &row, err);
     if (s != EMQ_OK || row.state == SQ_STAGED)
@@ -272,8 +273,8 @@ static emq_status logs_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
     sq_bind_i64(st, 1, row.jid);
     sq_bind_i64(st, 2, start);
     sq_bind_i64(st, 3, wanted);
-    while ((int64_t)a->res->n < wanted && (s = sq_step(tx->conn, st, &got, "logs", err)) == EMQ_OK &&
-           got) {
+    while ((int64_t)a->res->n < wanted &&
+           (s = sq_step(tx->conn, st, &got, "logs", err)) == EMQ_OK && got) {
         emq_str line = sq_col_copy(st, 0, a->mem);
         if (!line.ptr) {
             s = emq__fail(err, EMQ_E_NOMEM, 0, "logs", "line %zu", a->res->n);
@@ -288,7 +289,7 @@ static emq_status logs_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
 emq_status sq_act_logs(struct emq__engine *e, const struct emq__logs_req *req,
                        struct emq__logs_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq      *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct logs_arg a = {req, res, mem};
 
     *res = (struct emq__logs_res){.now_ms = sq_now_ms(s)};

@@ -2,8 +2,8 @@
  *
  * The act `write`: progress, data and log lines of one job.
  *
- * The one invariant: an owner's token is compared with the row in the same transaction as the write,
- * and a write never makes a record. A refused owner leaves a history entry and nothing else.
+ * The one invariant: an owner's token is compared with the row in the same transaction as the
+ * write, and a write never makes a record. A refused owner leaves a history entry and nothing else.
  */
 #include "base/error.h"
 #include "base/str.h"
@@ -11,8 +11,8 @@
 
 struct write_arg {
     const struct emq__write_req *req;
-    struct emq__write_res       *res;
-    struct emq__arena           *mem;
+    struct emq__write_res *res;
+    struct emq__arena *mem;
 };
 
 static const char *kind_name(enum emq__write_kind kind)
@@ -73,7 +73,7 @@ static emq_status write_data(struct sq_tx *tx, struct sq_row *row, const struct 
 
 static emq_status last_line(struct sq_tx *tx, int64_t jid, int64_t *n, emq_error *err)
 {
-    bool          got = false;
+    bool got = false;
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_write_log_last, err);
     if (!st)
         return sq_no_stmt(err);
@@ -88,9 +88,9 @@ static emq_status last_line(struct sq_tx *tx, int64_t jid, int64_t *n, emq_error
 static emq_status write_logs(struct sq_tx *tx, const struct sq_row *row, const emq_str *line,
                              int64_t keep, int64_t *logs, emq_error *err)
 {
-    int64_t       last = 0, count = row->logs;
+    int64_t last = 0, count = row->logs;
     sqlite3_stmt *st;
-    emq_status    s = last_line(tx, row->jid, &last, err);
+    emq_status s = last_line(tx, row->jid, &last, err);
     if (s != EMQ_OK)
         return s;
     if (line && keep != 0) {
@@ -128,7 +128,7 @@ static emq_status write_apply(struct sq_tx *tx, struct sq_queue *q, const struct
 {
     const struct emq__write_req *req = a->req;
     struct sq_row row;
-    emq_status    s = sq_row_get(tx, q, req->id, a->mem, &row, err);
+    emq_status s = sq_row_get(tx, q, req->id, a->mem, &row, err);
     if (s != EMQ_OK)
         return s;
     if (row.state == SQ_STAGED)
@@ -157,7 +157,7 @@ static emq_status write_apply(struct sq_tx *tx, struct sq_queue *q, const struct
 static emq_status write_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
 {
     struct write_arg *a = arg;
-    emq_str           body;
+    emq_str body;
     *a->res = (struct emq__write_res){.now_ms = tx->now_ms};
     emq_status s = sq_receipt_find(tx, a->req->call, SQ_RECEIPT_WRITE, a->mem, &body, err);
     if (s == EMQ_OK) {
@@ -177,7 +177,8 @@ static emq_status write_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_
     emq__buf_init(&b, 64);
     sq_put_i64(&b, s);
     sq_put_i64(&b, a->res->logs);
-    emq_status stored = sq_receipt_store(tx, a->req->call, SQ_RECEIPT_WRITE, emq__buf_view(&b), err);
+    emq_status stored =
+        sq_receipt_store(tx, a->req->call, SQ_RECEIPT_WRITE, emq__buf_view(&b), err);
     emq__buf_free(&b);
     return stored == EMQ_OK ? s : stored;
 }
@@ -185,11 +186,12 @@ static emq_status write_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_
 emq_status sq_act_write(struct emq__engine *e, const struct emq__write_req *req,
                         struct emq__write_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq       *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct write_arg a = {req, res, mem};
     *res = (struct emq__write_res){0};
     if (req->kind < EMQ__WRITE_PROGRESS || req->kind > EMQ__WRITE_CLEAR_LOGS)
-        return emq__fail(err, EMQ_E_INVALID, 0, "write", "no such kind of write: %d", (int)req->kind);
+        return emq__fail(err, EMQ_E_INVALID, 0, "write", "no such kind of write: %d",
+                         (int)req->kind);
     if (!req->auth.token.len && !req->auth.admin.len)
         return emq__fail(err, EMQ_E_INVALID, 0, "write",
                          "neither the owner's token nor an administrator's name was given");
