@@ -29,7 +29,7 @@ struct lockstep {
     int64_t  now[2];    /* of the last act */
     int64_t  real0_ms;  /* of the test's own clock at the start */
     int      op;        /* index of the operation */
-    char     log[RANDOM_LOG][160];
+    char     log[RANDOM_LOG][200];
     struct handout     handouts[RANDOM_HANDOUTS]; /* a ring */
     size_t             n_handouts;
     struct emq__arena  mem[2];                    /* pictures before and after, by turns */

@@ -155,6 +155,41 @@ void same_job(struct lockstep *l, const struct emq__job *a, const struct emq__jo
     same_fence(l, a, b);
 }
 
+/* Ends the test with the first job that is on one side only. */
+static void same_ids(struct lockstep *l, struct emq__job *const *a, size_t n_a,
+                     struct emq__job *const *b, size_t n_b)
+{
+    for (size_t i = 0; i < n_a; i++) {
+        size_t k = 0;
+        while (k < n_b && !emq__str_eq(a[i]->id, b[k]->id))
+            k++;
+        if (k == n_b)
+            differ(l, "job %.*s (%s) is in the model only", EMQ_STR_ARG(a[i]->id),
+                   emq_state_name(a[i]->state));
+        if (a[i]->state != b[k]->state)
+            differ(l, "job %.*s: %s in the model, %s", EMQ_STR_ARG(a[i]->id),
+                   emq_state_name(a[i]->state), emq_state_name(b[k]->state));
+    }
+    for (size_t i = 0; i < n_b; i++) {
+        size_t k = 0;
+        while (k < n_a && !emq__str_eq(b[i]->id, a[k]->id))
+            k++;
+        if (k == n_a)
+            differ(l, "job %.*s (%s) is in the real engine only", EMQ_STR_ARG(b[i]->id),
+                   emq_state_name(b[i]->state));
+    }
+    for (size_t i = 0; i < n_a; i++) {
+        if (emq__str_eq(a[i]->id, b[i]->id))
+            continue;
+        char text[400];
+        int  used = snprintf(text, sizeof text, "%s:", emq_state_name(a[i]->state));
+        for (size_t k = i; k < n_a && k < i + 8 && used < 350; k++)
+            used += snprintf(text + used, sizeof text - (size_t)used, " %.20s/%.20s", a[k]->id.ptr,
+                             b[k]->id.ptr);
+        differ(l, "order (model/real) of %s", text);
+    }
+}
+
 void same_jobs(struct lockstep *l, const char *what, struct emq__job *const *a, size_t n_a,
                struct emq__job *const *b, size_t n_b)
 {
@@ -312,6 +347,7 @@ void same_picture(struct lockstep *l)
             differ(l, "dump failed");
         (void)emq__check_dump(&l->after[queue], broken, l);
         (void)emq__check_dump(&real, broken, l);
+        same_ids(l, l->after[queue].jobs, l->after[queue].n, real.jobs, real.n);
         same_jobs(l, "jobs", l->after[queue].jobs, l->after[queue].n, real.jobs, real.n);
         same_stats(l, &l->after[queue].stats, &real.stats);
         same_dedup(l, &l->after[queue], &real);

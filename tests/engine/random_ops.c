@@ -140,6 +140,10 @@ static void op_add(struct lockstep *l)
     for (size_t i = 0; i < n; i++) {
         en[0][i] = random_entry(l, queue, ids[i]);
         int64_t back = chance(l, 5) ? steps(l, 3) : 0;
+        /* Instants that are not of this act get seconds of their own: in the model they could tie
+         * with others, which the real clock decides. */
+        if (en[0][i].delay_ms > 0)
+            en[0][i].delay_ms += (back ? 1000 : 0) + 2000 * (req[0].stage.len ? req[0].stage.ptr[1] - '0' : 0);
         note(l, " [%s%s p%d d%d %s%s]", en[0][i].id.len ? ids[i] : "-", en[0][i].lifo ? " lifo" : "",
              (int)en[0][i].priority, (int)(en[0][i].delay_ms / 1000),
              en[0][i].dedup.id.len ? en[0][i].dedup.id.ptr : "",
@@ -201,6 +205,7 @@ static void compare_taken(struct lockstep *l, int queue, const struct emq__taken
     same_i64(l, "taken: maxed", a->maxed, b->maxed);
     same_instant(l, "taken: next due", a->next_due_at_ms, b->next_due_at_ms);
     for (size_t i = 0; i < a->n; i++) {
+        note(l, "%s%.*s", i ? " " : " -> ", EMQ_STR_ARG(a->jobs[i]->id));
         if (first)
             note_handout(l, queue, a->jobs[i], b->jobs[i]);
         if (a->jobs[i]->mode == EMQ_FIRE_AND_FORGET) {

@@ -41,8 +41,8 @@
  *      with the id it would have got; the key loses its TTL. When the owner finishes for good the
  *      next is added with timestamp = finish time (its delay, priority and lifo honoured) and takes
  *      the key. The id counter grows by one; an id that exists by then is replaced by it.
- *  R10 End of life of a key: owner finished (or fire-and-forget): no TTL -> released; TTL -> stays
- *      until it ends. Owner removed by remove, bulk remove, obliterate, replace: key and next go,
+ *  R10 End of life of a key: owner finished (or taken fire-and-forget): a kept next takes it over;
+ *      else no TTL -> released, TTL -> stays until it ends. Owner removed by remove, bulk remove, obliterate, replace: key and next go,
  *      whatever the TTL. Retention leaves keys alone. dedup release drops the next as well.
  *  R11 A stage reserves ids (an add of the same id meanwhile: DUPLICATE, state 0) but nothing else;
  *      `outcome` of a staged entry is OK or DUPLICATE. Dedup is decided at publish: a deduplicated

@@ -209,7 +209,7 @@ emq_status nv_dedup_apply(struct naive *n, struct nv_queue *q, struct nv_job *jo
 }
 
 /* The owner has finished for good: its key ends, or the kept next job takes it over. */
-static void key_end_of_life(struct naive *n, struct nv_queue *q, const struct nv_job *job)
+void nv_key_end(struct naive *n, struct nv_queue *q, const struct nv_job *job)
 {
     struct nv_dedup *k = nv_dedup_find(n, q, job->j.dedup_id);
 
@@ -275,7 +275,7 @@ static int finish(struct naive *n, struct nv_queue *q, struct nv_job *job, int s
         q->totals.completed++;
     else
         q->totals.failed++;
-    key_end_of_life(n, q, job);
+    nv_key_end(n, q, job);
     job->j.state = state;
     job->ord1 = n->now_ms;
     job->ord2 = ++q->back;

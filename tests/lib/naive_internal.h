@@ -164,6 +164,9 @@ void             nv_dedup_drop(struct nv_queue *q, struct nv_dedup *d);
 emq_status nv_dedup_apply(struct naive *n, struct nv_queue *q, struct nv_job *job, emq_str *owner,
                           int *state, bool *kept, struct emq__arena *mem);
 
+/* The owner has ended: its key ends too, or the kept next job takes it over. */
+void nv_key_end(struct naive *n, struct nv_queue *q, const struct nv_job *job);
+
 /* ---- receipts. EMQ_OK with *r NULL: none wanted; (*r)->done: answer with it. */
 emq_status nv_receipt(struct naive *n, const struct emq__call *call, const char *act,
                       size_t res_size, struct nv_receipt **r, emq_error *err);

@@ -199,10 +199,9 @@ static struct emq__job *pop(struct naive *n, struct nv_queue *q, struct nv_job *
     struct emq__job *out = nv_job_copy(n, job, mem);
 
     out->lock_left_ms = 0;
+    nv_key_end(n, q, job);
     nv_event(n, q, "removed", job->j.id, "active");
-    struct nv_dedup *k = nv_dedup_find(n, q, job->j.dedup_id);
-    bool owns = k && emq__str_eq(k->owner, job->j.id) && k->expires_at_ms == 0;
-    nv_remove(n, q, job, owns);
+    nv_remove(n, q, job, false);
     return out;
 }
 

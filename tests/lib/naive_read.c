@@ -233,7 +233,7 @@ static emq_status do_dump(struct naive *n, const struct emq__dump_req *req,
     (void)err;
     stats(n, q, &res->stats);
     res->jobs = must(emq__arena_zalloc(mem, (q ? q->n_jobs : 0) + 1, sizeof(struct emq__job *)));
-    if (!q)
+    if (!q || !q->exists)
         return EMQ_OK;
     for (int state = 1; state <= EMQ_STATE_COUNT; state++) {
         size_t          count;
