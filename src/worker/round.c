@@ -141,7 +141,7 @@ static void settled_apply(emq_worker *w, struct emq__slot *s, const struct emq__
             kind = EMQ_EVENT_GIVEN_BACK;
             if (s->out.ending == EMQ__END_GIVE_BACK)
                 give_back_count(w, s);
-            if (s->started_us == 0)
+            if (!s->begun)
                 w->pump.handed--;
             break;
         }

@@ -83,10 +83,8 @@ void emq__slots_ready(emq_worker *w, struct emq__slot *first, int32_t n)
     }
     w->n_ready += n;
     w->n_in_hand += n;
-    if (n == 1)
+    for (int32_t i = 0; i < n && i < w->cfg.concurrency; i++)
         pthread_cond_signal(&w->ready_cv);
-    else
-        pthread_cond_broadcast(&w->ready_cv);
     pthread_mutex_unlock(&w->mu);
 }
 
@@ -270,11 +268,12 @@ static void run(struct emq__slot *s)
 {
     emq_worker *w = s->w;
 
-    s->started_us = emq__mono_now().us;
-    /* A job that can be given back is not begun past its safe point or the worker's end. */
-    if (w->cfg.mode == EMQ_AT_LEAST_ONCE && emq__slot_cancelled(s) != EMQ_GO_ON) {
+    /* Past its safe point no job is begun; past the worker's end none that can be given back. */
+    int reason = emq__slot_cancelled(s);
+    if (reason != EMQ_GO_ON &&
+        (w->cfg.mode == EMQ_AT_LEAST_ONCE || reason != EMQ_CANCEL_SHUTDOWN)) {
         s->out.ending = EMQ__END_STOPPED;
-        s->started_us = 0;
+        s->begun = false;
         atomic_fetch_sub(&w->count.started, 1);
         return;
     }
@@ -303,6 +302,8 @@ static struct emq__slot *ready_pop(emq_worker *w)
     w->n_ready--;
     w->n_running++;
     s->phase = EMQ__RUNNING;
+    s->begun = true;
+    s->started_us = emq__mono_now().us;
     atomic_fetch_add(&w->count.started, 1);
     return s;
 }
@@ -310,7 +311,7 @@ static struct emq__slot *ready_pop(emq_worker *w)
 /* mu held. */
 static void ended_push(emq_worker *w, struct emq__slot *s)
 {
-    if (s->started_us)
+    if (s->begun)
         w->run_us += ((double)(emq__mono_now().us - s->started_us) - w->run_us) / 16;
     w->n_running--;
     s->phase = EMQ__ENDED;

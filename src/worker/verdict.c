@@ -12,8 +12,6 @@
 #include "model/duration.h"
 #include "model/policy.h"
 
-#define AT_MOST_ONCE "at-most-once: not run again: "
-
 enum { GIVE_BACK_MIN_MS = 1000 }; /* when neither handler nor backoff gives a delay: no hot loop */
 
 struct decision {
@@ -107,7 +105,8 @@ static struct decision mode_decide(emq_worker *w, struct emq__slot *s, struct de
     }
     if (w->cfg.mode == EMQ_AT_MOST_ONCE && d.ending != EMQ__END_DONE && d.ending != EMQ__END_FAIL) {
         d.ending = EMQ__END_FAIL;
-        d.reason = emq__arena_printf(mem, AT_MOST_ONCE "%.*s", EMQ_STR_ARG(d.reason));
+        d.reason = emq__arena_printf(mem, "at-most-once: not run%s: %.*s", s->begun ? " again" : "",
+                                     EMQ_STR_ARG(d.reason));
     }
     return d;
 }

@@ -238,8 +238,11 @@ void emq_worker_free(emq_worker *w)
     if (!w || getpid() != w->c->pid)
         return;
     emq_worker_stop(w, 1);
-    while (emq_worker_join(w, -1, &err) == EMQ_TIMEOUT) {}
-    worker_release(w);
+    if (emq_worker_join(w, -1, &err) == EMQ_OK)
+        worker_release(w);
+    else /* called by one of its own threads: there is no safe moment */
+        emq__log_write(&w->c->log, EMQ_LOG_ERROR, "worker %.*s is not freed: %s",
+                       EMQ_STR_ARG(w->cfg.name), err.text);
 }
 
 /* ---- stop, join, pause ------------------------------------------------------------------- */

@@ -71,8 +71,19 @@ static void on_log(void *user, int level, emq_str message)
         atomic_fetch_add(&f->log_warnings, 1);
     if (getenv("EMQ_TEST_VERBOSE"))
         fprintf(stderr, "  log %d: %.*s\n", level, EMQ_STR_ARG(message));
-    if (level <= EMQ_LOG_WARN)
-        (void)snprintf(f->last_log, sizeof f->last_log, "%.*s", EMQ_STR_ARG(message));
+    if (level > EMQ_LOG_WARN)
+        return;
+    pthread_mutex_lock(&f->log_mu);
+    (void)snprintf(f->last_log, sizeof f->last_log, "%.*s", EMQ_STR_ARG(message));
+    pthread_mutex_unlock(&f->log_mu);
+}
+
+bool wf_logged(struct wf *f, const char *words)
+{
+    pthread_mutex_lock(&f->log_mu);
+    bool yes = strstr(f->last_log, words) != NULL;
+    pthread_mutex_unlock(&f->log_mu);
+    return yes;
 }
 
 #ifdef WF_ON_NAIVE
@@ -99,6 +110,7 @@ void wf_open(struct wf *f)
     static int    n; /* a test may open several */
 
     memset(f, 0, sizeof *f);
+    pthread_mutex_init(&f->log_mu, NULL);
     (void)snprintf(f->url, sizeof f->url, "sqlite:%s/w%d.db?sync=off", test_temp_dir(), ++n);
 #ifdef WF_ON_NAIVE
     struct emq__engine *e = NULL;

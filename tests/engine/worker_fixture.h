@@ -58,7 +58,8 @@ struct wf {
     pthread_t           ticker;
     atomic_int          ticking;
 #endif
-    char            last_log[400];
+    pthread_mutex_t log_mu;
+    char            last_log[400]; /* log_mu */
 };
 
 /* A fresh file and a client of it. open_too: another client of the same file, without faults. */
@@ -67,6 +68,9 @@ emq_client *wf_client(struct wf *f);
 void        wf_close(struct wf *f);
 /* The act's next `times` calls end so; counts its calls in any case. */
 struct wf_fault *wf_fault(struct wf *f, const char *act, enum emq__fault fault, int times);
+
+/* Is this in the last warning or error of the log? */
+bool wf_logged(struct wf *f, const char *words);
 
 /* ---- jobs -------------------------------------------------------------------------------- */
 
