@@ -17,6 +17,10 @@ static void text(const char *s, FILE *to)
         else
             fputc(*s, to);
         start = *s == '\n';
+        if (start && s[1] == '\n') { /* a new paragraph */
+            fputs(".Pp\n", to);
+            s++;
+        }
         if ((*s == '.' || *s == ':') && s[1] == ' ') { /* a new sentence, a new line */
             fputc('\n', to);
             start = true;

@@ -169,6 +169,10 @@ static int work(struct cli *cli, const emq_worker_opts *opts, int64_t first_job_
     if (signals < 0)
         return cli_error(cli, CLI_AGAIN, "signalfd: %s", strerror(errno));
     emq_status s = emq_worker_start(&w, cli->client, opts, &err);
+    if (s == EMQ_E_INVALID && err.native) { /* the system's reason why the program can't be started */
+        close(signals);
+        return cli_error(cli, CLI_CONFIG, "%s", err.text);
+    }
     if (s == EMQ_OK)
         s = serve(cli, w, signals, first_job_ms, &err);
     if (s == EMQ_OK)

@@ -77,6 +77,7 @@ emq_status emq__dedup_mode_parse(emq_str text, int32_t *out, emq_error *err);
  * counts as left out, unknown keys are refused by name:
  *
  *   data           any JSON value: its exact bytes are the data; left out: no bytes
+ *   text           a string: its characters, without quotes and escapes, are the data
  *   name, id, group                      strings
  *   delay, timeout                       a span: "5s", or whole milliseconds
  *   timestamp                            creation time, Unix milliseconds
@@ -87,7 +88,7 @@ emq_status emq__dedup_mode_parse(emq_str text, int32_t *out, emq_error *err);
  *   dedupTtl, dedupMode                  with "dedup" as a string
  *   keepCompleted, keepFailed            a string as of emq__keep_parse(), or a count
  *
- * Fills `out` (strings in mem) and *data, a slice of `line`. Values are checked as by
+ * Fills `out` (strings in mem) and *data, a slice of `line` or in mem. Values are checked as by
  * emq__opts_from_public(). */
 emq_status emq__opts_from_batch(emq_str line, struct emq__arena *mem, emq_add_opts *out,
                                 emq_str *data, emq_error *err);

@@ -110,9 +110,18 @@ static emq_status read_bool(struct line *l, struct emq__json v, void *field, emq
 static emq_status read_data(struct line *l, struct emq__json v, void *field, emq_error *err)
 {
     (void)field;
-    (void)err;
+    if (l->data->len > 0)
+        return FAIL("\"text\" and \"data\" exclude each other");
     *l->data = v.raw;
     return EMQ_OK;
+}
+
+static emq_status read_plain(struct line *l, struct emq__json v, void *field, emq_error *err)
+{
+    (void)field;
+    if (l->data->len > 0)
+        return FAIL("\"text\" and \"data\" exclude each other");
+    return read_text(l, v, l->data, err);
 }
 
 static emq_status read_backoff(struct line *l, struct emq__json v, void *field, emq_error *err)
@@ -210,6 +219,7 @@ static emq_status read_dedup(struct line *l, struct emq__json v, void *field, em
 
 static const struct key line_keys[] = {
     {"data", read_data, 0},
+    {"text", read_plain, 0},
     {"name", read_text, offsetof(emq_add_opts, name)},
     {"id", read_text, offsetof(emq_add_opts, id)},
     {"group", read_text, offsetof(emq_add_opts, group)},
