@@ -21,12 +21,17 @@ enum { DEADLINE_MS = 20000 };
 
 const char *ground_path(const char *name)
 {
-    static char path[8][PATH_MAX];
-    static int  i;
+    static char path[32][PATH_MAX]; /* each name once: a path stays what it is for the whole test */
+    static int  next;
+    char        full[PATH_MAX];
 
-    i = (i + 1) % 8;
-    (void)snprintf(path[i], sizeof path[i], "%s/%s", test_temp_dir(), name);
-    return path[i];
+    (void)snprintf(full, sizeof full, "%s/%s", test_temp_dir(), name);
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(path); i++)
+        if (strcmp(path[i], full) == 0)
+            return path[i];
+    next = (next + 1) % (int)EMQ_ARRAY_LEN(path);
+    memcpy(path[next], full, sizeof full);
+    return path[next];
 }
 
 static emq_status make_table(struct sq_tx *tx, void *arg, emq_error *err)

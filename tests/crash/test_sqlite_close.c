@@ -187,6 +187,51 @@ EMQ_TEST(another_handle_that_closes_takes_no_locks_away)
     ground_close(b);
 }
 
+struct stream { struct sq *s; int64_t first, acked; atomic_bool *stop; };
+
+static void *write_all_the_time(void *arg)
+{
+    struct stream *w = arg;
+
+    for (int64_t n = w->first; !atomic_load(w->stop); n++) {
+        emq_status st = ground_put(w->s, n, NULL);
+        if (st != EMQ_OK)
+            fail_msg("row %lld: %s", (long long)n, emq_status_name(st));
+        w->acked = n;
+    }
+    return NULL;
+}
+
+EMQ_TEST(nothing_is_lost_while_threads_write_at_the_same_moment)
+{
+    enum { THREADS = 3, VISITS = 25 };
+    const char   *path = ground_path("q.db");
+    struct sq    *s = ground_open(path, "normal", 0);
+    struct stream w[THREADS];
+    pthread_t     t[THREADS];
+    atomic_bool   stop = false;
+
+    for (int i = 0; i < THREADS; i++) {
+        w[i] = (struct stream){.s = s, .first = 1 + i * 10000000, .acked = i * 10000000, .stop = &stop};
+        CHECK_INT(pthread_create(&t[i], NULL, write_all_the_time, &w[i]), 0);
+    }
+    for (int i = 0; i < VISITS; i++) {
+        copy_all(path);
+        look(path);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_INT(pthread_join(t[i], NULL), 0);
+    ground_close(s);
+    look(path);
+    s = ground_open(path, NULL, 0);
+    int64_t sum = 0;
+    for (int i = 0; i < THREADS; i++)
+        sum += w[i].acked - i * 10000000;
+    CHECK_INT(ground_count(s), sum);
+    ground_close(s);
+}
+
 /* ---- locks lost in the middle of a transaction --------------------------------------------------- */
 
 struct careless { int64_t n; int runs; const char *path; };

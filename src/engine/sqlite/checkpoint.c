@@ -37,10 +37,17 @@ int sq_checkpoint_hook(void *arg, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-static void log_failure(struct sq *s, struct sq_conn *c, int rc)
+/* After a failed sync the kernel takes the pages for clean, and no later sync writes them. Opening the
+ * set anew lets the log be read, and copied, from its start; the log itself is begun anew before the
+ * next commit is acknowledged. */
+static void failed(struct sq *s, struct sq_conn *c, int rc)
 {
     emq_error e = {0};
 
+    if (rc == SQLITE_IOERR_FSYNC) {
+        atomic_store(&s->log_suspect, true);
+        atomic_store(&s->stale, true);
+    }
     (void)sq_error(c, rc, "checkpoint", &e);
     emq__log_write(&s->log, EMQ_LOG_WARN, "checkpoint: %s", e.text);
 }
@@ -74,7 +81,7 @@ static void restart(struct sq *s, int *pages)
     if (rc == SQLITE_OK)
         *pages = 0;
     else if ((rc & 0xff) != SQLITE_BUSY)
-        log_failure(s, &k->conn, rc);
+        failed(s, &k->conn, rc);
 }
 
 /* In passing: pages in the log and pages moved, -1 if another process is at it; returns how many there
@@ -86,7 +93,7 @@ static int passive(struct sq *s, int *pages, int *moved)
     *pages = *moved = -1;
     int rc = sqlite3_wal_checkpoint_v2(k->conn.db, NULL, SQLITE_CHECKPOINT_PASSIVE, pages, moved);
     if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
-        log_failure(s, &k->conn, rc);
+        failed(s, &k->conn, rc);
     int now = atomic_load(&k->pages);
     return *pages < 0 || now > *pages ? now : *pages;
 }

@@ -187,7 +187,7 @@ static emq_status open_set(struct sq *s, struct sq_conn *c, int sync, emq_error 
 
     if (s->set_up)
         emq__log_write(&s->log, EMQ_LOG_WARN, "'%s': %s; opening it anew", s->file.path,
-                       atomic_load(&s->stale) ? "this process's locks were lost"
+                       atomic_load(&s->stale) ? "locks were lost or a sync failed"
                        : rescue               ? "its log was deleted by another program"
                                               : "it was replaced by another program");
     if (rescue && !atomic_load(&s->stale) && s->group.conn.db)

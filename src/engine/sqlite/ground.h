@@ -66,7 +66,7 @@ struct sq {
      * alone. Guards: which files `file` means, set_up. */
     pthread_rwlock_t set_lock;
     bool             set_up; /* the file has been prepared by a connection of this set */
-    atomic_bool      stale;  /* the set must be opened anew: its locks were lost */
+    atomic_bool      stale;  /* the set must be opened anew: its locks were lost, a sync failed */
     struct sq_file   file;   /* its paths never change */
     pthread_mutex_t  guard_mu; /* guards the guard's fields of file, under set_lock shared */
 

@@ -133,8 +133,10 @@ static emq_status commit(struct sq *s, struct sq_conn *c, bool *again, emq_error
         return st;
     default:
         /* The frames may be in the log; whoever recovers it will find them. */
-        if (!sq_in_memory(s))
+        if (!sq_in_memory(s)) {
             atomic_store(&s->log_suspect, true);
+            sq_conn_close(c); /* in its state of error it would keep its snapshot of the log */
+        }
         return emq__fail(err, EMQ_E_IN_DOUBT, rc, where_write,
                          "COMMIT failed (SQLite %d): it may or may not be stored; ask again", rc);
     }

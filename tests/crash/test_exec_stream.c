@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One program for many jobs: its lines, and what happens when it breaks the rules or dies.
+ */
+#include "exec_fake.h"
+
+#include "base/json.h"
+#include "base/str.h"
+
+#include <echomq/worker.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EACH_LINE "while IFS= read -r line; do "
+
+static bool has(emq_str s, const char *part)
+{
+    return s.len && memmem(s.ptr, s.len, part, strlen(part)) != NULL;
+}
+
+static emq_str run(struct rig *r, const char *data)
+{
+    CHECK_INT(rig_run(r, emq_cstr(data)), EMQ__EXEC_DONE);
+    return r->res.result;
+}
+
+EMQ_TEST(one_program_serves_many_jobs)
+{
+    struct rig *r = rig_sh_stream(EACH_LINE "echo '{\"result\": '$$'}'; done");
+
+    int64_t first = strtol(run(r, "1").ptr, NULL, 10);
+    for (int i = 0; i < 20; i++)
+        CHECK_INT(strtol(run(r, "2").ptr, NULL, 10), first);
+    CHECK_INT(r->res.exit_status, -1);
+    rig_close(r);
+}
+
+EMQ_TEST(the_request_is_one_line_about_the_job)
+{
+    struct rig *r = rig_sh_stream(EACH_LINE "printf '{\"result\":%s}\\n' \"$line\"; done");
+    static const char *const parts[] = {
+        "\"id\":\"7\"", "\"queue\":\"q\"", "\"name\":\"a name\"", "\"data\":{\"a\": [1, 2]}",
+        "\"attempt\":2", "\"token\":\"w:1000\"", "\"idempotencyKey\":\"emq:q:7:1700000000000\"",
+        "\"deadlineAtMs\":1234567890123", "\"fence\":"};
+
+    emq_str request = run(r, "{\"a\": [1,\n2]}");
+    CHECK(emq__json_valid(request, NULL));
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(parts); i++)
+        if (!has(request, parts[i]))
+            fail_msg("%s is missing", parts[i]);
+    CHECK(!has(request, "dataEncoding"));
+    request = run(r, "plain text");
+    CHECK(has(request, "\"data\":\"plain text\",\"dataEncoding\":\"text\""));
+    request = run(r, "\xff\xfe");
+    CHECK(has(request, "\"data\":\"//4=\",\"dataEncoding\":\"base64\""));
+    rig_close(r);
+}
+
+EMQ_TEST(results_are_JSON_text_or_bytes)
+{
+    struct rig *r = rig_sh_stream(EACH_LINE
+        "case $line in *one*) echo '{\"result\":{\"a\" : 1}}';; *two*) echo '{\"result\":null}';; "
+        "*three*) echo '{\"result\":\"a\\nb\",\"resultEncoding\":\"text\"}';; "
+        "*four*) echo '{\"result\":\"AP8=\",\"resultEncoding\":\"base64\"}';; esac; done");
+
+    CHECK_STR(run(r, "one"), "{\"a\" : 1}");
+    assert_null(run(r, "two").ptr);
+    CHECK_STR_EQ(run(r, "four"), EMQ_STR_LIT("\0\xff"));
+    rig_close(r);
+}
+
+EMQ_TEST(progress_and_log_come_before_the_answer)
+{
+    struct rig *r = rig_sh_stream(EACH_LINE
+        "echo '{\"log\":\"begun\"}'; echo '{\"progress\":{\"done\":50}}'; echo words >&2; "
+        "echo '{\"progress\":100,\"log\":\"nearly\"}'; echo '{\"result\":1}'; done");
+
+    CHECK_STR(run(r, "1"), "1");
+    emq_str log = emq__buf_view(&r->s->log);
+    CHECK(has(log, "begun\n") && has(log, "words\n") && has(log, "nearly\n"));
+    CHECK_STR_EQ(emq__buf_view(&r->s->progress), EMQ_STR_LIT("100"));
+    rig_close(r);
+}
+
+EMQ_TEST(errors_are_failures_retries_and_give_backs)
+{
+    struct rig *r = rig_sh_stream(EACH_LINE
+        "case $line in *one*) echo '{\"error\":\"no luck\"}';; *two*) echo '{\"error\":\"bad\",\"final\":true}';; "
+        "*three*) echo '{\"error\":\"later\",\"retryAfter\":\"30s\",\"stack\":\"at x\"}';; "
+        "*four*) echo '{\"giveBack\":true,\"retryAfter\":\"5s\"}';; esac; done");
+
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("one")), EMQ__EXEC_RETRY);
+    CHECK_STR(r->res.reason, "no luck");
+    CHECK_INT(r->res.retry_after_ms, -1);
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("two")), EMQ__EXEC_FAIL);
+    CHECK_STR(r->res.reason, "bad");
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("three")), EMQ__EXEC_RETRY);
+    CHECK_INT(r->res.retry_after_ms, 30000);
+    CHECK_STR(r->res.stack, "at x");
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("four")), EMQ__EXEC_GIVE_BACK);
+    CHECK_INT(r->res.retry_after_ms, 5000);
+    rig_close(r);
+}
+
+/* Fails the attempt, and the next job meets a fresh process. */
+static void breaks(const char *answer, const char *what)
+{
+    char script[2048];
+    (void)snprintf(script, sizeof script,
+                   EACH_LINE "case $line in *bad*) %s;; *) echo '{\"result\":1}';; esac; done", answer);
+    struct rig *r = rig_sh_stream(script);
+
+    CHECK_STR(run(r, "good"), "1");
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("bad")), EMQ__EXEC_RETRY);
+    if (!has(r->res.reason, what))
+        fail_msg("\"%.*s\" does not say %s", EMQ_STR_ARG(r->res.reason), what);
+    CHECK_STR(run(r, "good"), "1");
+    rig_close(r);
+}
+
+EMQ_TEST(a_broken_protocol_fails_the_attempt_and_replaces_the_program)
+{
+    breaks("echo hello", "not JSON");
+    breaks("echo '[1]'", "not a JSON object");
+    breaks("echo '{\"other\":1}'", "none of result");
+    breaks("echo '{\"result\":1,\"id\":\"another\"}'", "another job");
+    breaks("echo '{\"result\":1,\"error\":\"x\"}'", "both");
+    breaks("echo '{\"error\":\"x\",\"retryAfter\":30}'", "retryAfter");
+    breaks("exec 1>&-; sleep 300", "closed its stdout");
+    breaks("head -c 9000000 /dev/zero | tr '\\\\0' x; echo", "8 MiB");
+    breaks("exit 0", "without an answer");
+}
+
+EMQ_TEST(a_dying_program_follows_the_exit_rules)
+{
+    struct rig *r = rig_sh_stream(EACH_LINE
+        "case $line in *three*) echo oh no >&2; exit 3;; *never*) exit 65;; *later*) exit 75;; "
+        "*kill*) kill -KILL $$;; *) echo '{\"result\":1}';; esac; done");
+
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("three")), EMQ__EXEC_RETRY);
+    CHECK_STR(r->res.reason, "exited with 3: oh no");
+    CHECK_INT(r->res.exit_status, 3);
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("never")), EMQ__EXEC_FAIL);
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("later")), EMQ__EXEC_GIVE_BACK);
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("kill")), EMQ__EXEC_STALLED);
+    CHECK_STR(run(r, "good"), "1");
+    rig_close(r);
+}
+
+EMQ_TEST(a_program_that_leaves_after_its_answer_costs_no_job)
+{
+    struct rig *r = rig_sh_stream("IFS= read -r line; echo '{\"result\":1}'");
+    int         before = open_fds();
+
+    for (int i = 0; i < 30; i++)
+        CHECK_STR(run(r, "x"), "1");
+    CHECK(open_fds() <= before + 6);
+    rig_close(r);
+}
+
+EMQ_TEST(a_program_that_never_reads_fails_the_attempt)
+{
+    struct rig *r = rig_sh_stream("exit 0");
+
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("x")), EMQ__EXEC_RETRY);
+    CHECK(has(r->res.reason, "without reading"));
+    rig_close(r);
+}
+
+EMQ_TEST(a_second_answer_is_never_taken_for_the_next_job)
+{
+    struct rig *r = rig_sh_stream("n=0; " EACH_LINE
+        "n=$((n+1)); printf '{\"result\":\"%s\"}\\n{\"result\":\"stale\"}\\n' $n; done");
+
+    for (int i = 0; i < 5; i++)
+        CHECK_STR(run(r, "x"), "\"1\"");
+    rig_close(r);
+}
+
+EMQ_TEST(a_timeout_ends_the_program_and_the_next_job_gets_another)
+{
+    struct rig *r = rig_sh_stream(EACH_LINE
+        "case $line in *slow*) sleep 300;; *) echo '{\"result\":'$$'}';; esac; done");
+
+    int64_t first = strtol(run(r, "x").ptr, NULL, 10);
+    rig_slot(r, EMQ_STR_LIT("slow"));
+    r->s->run_until_us = now_us() + 300000;
+    r->res.kind = 0;
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("slow")), EMQ__EXEC_STOPPED);
+    CHECK(is_gone((pid_t)first));
+    int64_t second = strtol(run(r, "x").ptr, NULL, 10);
+    CHECK(first != second);
+    rig_close(r);
+}
+
+EMQ_TEST(data_of_16_MiB_arrives_in_one_line)
+{
+    char *data = malloc(EMQ_DATA_MAX);
+    assert_non_null(data);
+    memset(data, 'x', EMQ_DATA_MAX);
+    struct rig *r = rig_sh_stream("n=$(head -n 1 | wc -c); echo \"{\\\"result\\\":$n}\"");
+
+    CHECK_INT(rig_run(r, emq_strn(data, EMQ_DATA_MAX)), EMQ__EXEC_DONE);
+    CHECK(strtol(r->res.result.ptr, NULL, 10) > EMQ_DATA_MAX);
+    rig_close(r);
+    free(data);
+}
+
+EMQ_TEST(a_program_may_finish_when_its_input_ends)
+{
+    const char *path = temp_path("bye");
+    char        script[1024];
+    (void)snprintf(script, sizeof script, EACH_LINE "echo '{\"result\":1}'; done; seq 1 20000 >&2; "
+                                                    "echo bye > %s",
+                   path);
+    struct rig *r = rig_sh_stream(script);
+
+    CHECK_STR(run(r, "x"), "1");
+    rig_close(r);
+    CHECK_INT(access(path, F_OK), 0);
+}
+
+EMQ_TEST(words_between_jobs_are_no_jobs)
+{
+    struct rig *r = rig_sh_stream(EACH_LINE "echo '{\"result\":1}'; sleep 0.2; echo between >&2; done");
+
+    CHECK_STR(run(r, "x"), "1");
+    (void)usleep(500000);
+    CHECK_STR(run(r, "x"), "1");
+    CHECK(!has(emq__buf_view(&r->s->log), "between"));
+    rig_close(r);
+}
