@@ -12,26 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_FD = 4 };
-
 void emq__fd_close(int *fd)
 {
     if (*fd >= 0)
         (void)close(*fd);
     *fd = -1;
-}
-
-/* The child puts its ends on 0..3: a source among them would be overwritten. */
-static bool move_up(int *fd)
-{
-    if (*fd >= FIRST_FD)
-        return true;
-    int moved = fcntl(*fd, F_DUPFD_CLOEXEC, FIRST_FD);
-    if (moved < 0)
-        return false;
-    (void)close(*fd);
-    *fd = moved;
-    return true;
 }
 
 int emq__pipe_open(int *out_read, int *out_write)
@@ -40,7 +25,8 @@ int emq__pipe_open(int *out_read, int *out_write)
 
     if (pipe2(fds, O_CLOEXEC) != 0)
         return -1;
-    if (!move_up(&fds[0]) || !move_up(&fds[1])) {
+    /* The child puts its ends on 0..3: a source among them would be overwritten. */
+    if (!emq__fd_move_up(&fds[0]) || !emq__fd_move_up(&fds[1])) {
         int native = errno;
         (void)close(fds[0]);
         (void)close(fds[1]);

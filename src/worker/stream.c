@@ -19,6 +19,7 @@
 enum {
     LINE_MAX_BYTES = 8 * 1024 * 1024,          /* of an answer: a result with every byte escaped */
     REQUEST_MAX = 6 * EMQ_DATA_MAX + 64 * 1024, /* the same of data */
+    MUTE_US = 1000 * 1000, /* from the end of stdout to the end of the process */
     BIRTHS_MAX = 3 /* a job: processes that end between two jobs are replaced without a word */
 };
 
@@ -39,6 +40,7 @@ struct serve {
     struct emq__exec_result *out;
     bool                    answered;
     bool                    deaf; /* it has closed its stdin */
+    int64_t                 mute_until_us; /* it has closed its stdout; INT64_MAX = not */
     const char             *problem; /* it broke the protocol; static */
 };
 
@@ -140,10 +142,12 @@ static ssize_t take_out(struct serve *v)
     struct emq__child *c = &v->kept->child;
     ssize_t            n = emq__pipe_read(c->out, v->place->chunk);
 
-    if (n > 0)
+    if (n > 0) {
         emq__lines_feed(&v->kept->out, emq_strn(v->place->chunk, (size_t)n), take_answer, v);
-    else if (n < 0)
+    } else if (n < 0) {
         emq__fd_close(&c->out);
+        v->mute_until_us = emq__mono_now().us + MUTE_US;
+    }
     return n;
 }
 
@@ -240,7 +244,8 @@ static bool converse(struct serve *v, struct emq__turn *t)
 
     give_request(v);
     for (;;) {
-        emq__turn_wait(t, v->left.len > 0 && !v->deaf, v->report.due_us);
+        int64_t due_us = v->report.due_us < v->mute_until_us ? v->report.due_us : v->mute_until_us;
+        emq__turn_wait(t, v->left.len > 0 && !v->deaf, due_us);
         if (t->ready[EMQ__TURN_IN])
             give_request(v);
         if (t->ready[EMQ__TURN_ERR])
@@ -254,8 +259,7 @@ static bool converse(struct serve *v, struct emq__turn *t)
             emq__lines_end(&v->kept->out, take_answer, v);
             return true;
         }
-        if (c->out < 0 && !emq__turn_stopping(t)) {
-            /* Its end may be a moment away; without stdout there is no other answer. */
+        if (emq__mono_now().us >= v->mute_until_us) {
             v->problem = "it closed its stdout";
             return false;
         }
@@ -306,6 +310,7 @@ static emq_status serve_once(struct serve *v, bool *again, emq_error *err)
     struct emq__child *c = &v->kept->child;
     v->left = emq__buf_view(&v->request);
     v->deaf = false;
+    v->mute_until_us = INT64_MAX;
     emq__turn_init(&t, v->x, v->s, c);
     bool ended = converse(v, &t);
     drain(v, c->err, take_err);

@@ -34,6 +34,20 @@ static void reap(pid_t pid)
         continue;
 }
 
+bool emq__fd_move_up(int *fd)
+{
+    enum { FIRST = 4 };
+
+    if (*fd >= FIRST)
+        return true;
+    int moved = fcntl(*fd, F_DUPFD_CLOEXEC, FIRST);
+    if (moved < 0)
+        return false;
+    (void)close(*fd);
+    *fd = moved;
+    return true;
+}
+
 struct parts {
     int pair[2], timer, self;
 };
@@ -43,6 +57,9 @@ static emq_status parts_open(struct parts *p, emq_error *err)
     *p = (struct parts){{-1, -1}, -1, -1};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p->pair) != 0)
         return emq__fail(err, EMQ_E_SYSTEM, errno, "supervisor", "no socket: %s", strerror(errno));
+    /* It stays: a place that the application may use for its stdout is not for it. */
+    if (!emq__fd_move_up(&p->pair[0]))
+        return emq__fail(err, EMQ_E_SYSTEM, errno, "supervisor", "no descriptor: %s", strerror(errno));
     p->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (p->timer < 0)
         return emq__fail(err, EMQ_E_SYSTEM, errno, "supervisor", "no timer: %s", strerror(errno));

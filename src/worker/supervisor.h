@@ -81,6 +81,8 @@ struct emq__supervisor_seat {
     int                sock, timer, worker; /* worker: a pidfd; -1 = none */
 };
 _Noreturn void emq__supervisor_main(const struct emq__supervisor_seat *seat);
+/* Moves a descriptor above the standard ones and 3, which programs get. false and errno. */
+bool emq__fd_move_up(int *fd);
 /* Closes every descriptor but the n that are kept, which are sorted; async-signal-safe. */
 void emq__close_others(const int *kept, size_t n);
 
