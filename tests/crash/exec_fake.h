@@ -6,7 +6,7 @@
 #ifndef EMQ_TESTS_EXEC_FAKE_H
 #define EMQ_TESTS_EXEC_FAKE_H
 
-#include "lib/test.h"
+#include "exec_proc.h"
 #include "worker/exec_internal.h"
 
 struct emq__slot {
@@ -40,15 +40,5 @@ struct rig *rig_sh_stream(const char *script);
 enum emq__exec_kind rig_run(struct rig *r, emq_str data);
 void rig_slot(struct rig *r, emq_str data); /* a fresh slot for the next run */
 void rig_close(struct rig *r);
-
-int64_t now_us(void);
-/* Waits for a condition; fails the test after 20 s. */
-void until(bool (*is)(void *), void *arg, const char *what);
-bool is_gone(pid_t pid); /* no such process, or a zombie */
-int  open_fds(void);
-/* A file of the test's folder. */
-const char *temp_path(const char *name);
-/* The whole numbers in a file, once there are n of them. */
-void read_pids(const char *path, pid_t *pids, int n);
 
 #endif

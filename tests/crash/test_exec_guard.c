@@ -91,7 +91,7 @@ EMQ_TEST(a_killed_worker_takes_its_programs_with_it)
     CHECK(!is_gone(pids[0]) && !is_gone(pids[1]));
     int64_t begin = now_us();
     CHECK_INT(kill(pid, SIGKILL), 0);
-    until(both_gone, pids, "the programs of a killed worker are dead");
+    proc_until(both_gone, pids, "the programs of a killed worker are dead");
     CHECK(now_us() - begin < 5 * 1000000LL);
     CHECK(WIFSIGNALED(end_of(pid)));
 }
@@ -103,7 +103,7 @@ EMQ_TEST(a_killed_worker_takes_its_kept_program_with_it)
 
     read_pids(path, pids, 2);
     CHECK_INT(kill(pid, SIGKILL), 0);
-    until(both_gone, pids, "the kept program of a killed worker is dead");
+    proc_until(both_gone, pids, "the kept program of a killed worker is dead");
     CHECK(WIFSIGNALED(end_of(pid)));
 }
 
@@ -116,10 +116,10 @@ static void frozen_worker(bool stream)
 
     read_pids(path, pids, 2);
     CHECK_INT(kill(pid, SIGSTOP), 0);
-    until(stopped, &pid, "the worker is frozen");
+    proc_until(stopped, &pid, "the worker is frozen");
     CHECK(now_us() < safe);
     CHECK(!is_gone(pids[0]));
-    until(both_gone, pids, "the programs of a frozen worker are dead");
+    proc_until(both_gone, pids, "the programs of a frozen worker are dead");
     int64_t at = now_us();
     CHECK(at >= safe);
     CHECK(at < safe + 2500000);
@@ -174,7 +174,7 @@ EMQ_TEST(the_supervisor_holds_no_descriptor_of_the_worker)
     struct rig *r = rig_sh("true");
     pid_t       pid = r->x->supervisor->pid;
 
-    until(holds_only_its_own, &pid, "the supervisor has closed what it inherited");
+    proc_until(holds_only_its_own, &pid, "the supervisor has closed what it inherited");
     rig_close(r);
 }
 
@@ -338,7 +338,7 @@ EMQ_TEST(a_killed_worker_with_a_living_fork_takes_its_programs_with_it)
     read_pids(path, pids, 2);
     CHECK_INT(kill(pid, SIGKILL), 0);
     (void)end_of(pid);
-    until(both_gone, pids, "the programs are dead although a fork lives");
+    proc_until(both_gone, pids, "the programs are dead although a fork lives");
     (void)close(ends[0]);
     (void)close(ends[1]);
 }
