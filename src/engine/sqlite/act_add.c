@@ -83,6 +83,7 @@ emq_status sq_insert_job(struct sq_tx *tx, struct sq_queue *q, const struct sq_n
     sq_count(q, row.state, 1);
     q->totals.added++;
     q->wake = true;
+    q->visible = true;
     *state = row.state;
     sq_event_begin(q, "added");
     sq_event_str(q, "jobId", j->id);
@@ -134,8 +135,7 @@ static emq_status part_of(struct sq_tx *tx, struct add *a, const struct emq__add
     p = emq__arena_zalloc(&a->scratch, 1, sizeof *p);
     if (!p || !key.ptr || !emq__map_put(&a->by_name, key, p))
         return emq__fail(err, EMQ_E_NOMEM, 0, "add", "no memory for a queue's record");
-    s = a->staged ? sq_queue_open_for_stage(tx, en->prefix, en->queue, &p->q, err)
-                  : sq_queue_open(tx, en->prefix, en->queue, true, &p->q, err);
+    s = sq_queue_open_for_add(tx, en->prefix, en->queue, &p->q, err);
     p->next = a->parts;
     a->parts = *out = a->last = p;
     return s;

@@ -130,8 +130,8 @@ emq_status sq_queue_open(struct sq_tx *tx, emq_str prefix, emq_str name, bool cr
     return meta_read(tx, q, err);
 }
 
-emq_status sq_queue_open_for_stage(struct sq_tx *tx, emq_str prefix, emq_str name,
-                                   struct sq_queue *q, emq_error *err)
+emq_status sq_queue_open_for_add(struct sq_tx *tx, emq_str prefix, emq_str name,
+                                 struct sq_queue *q, emq_error *err)
 {
     bool       found = false;
     emq_status s;

@@ -33,9 +33,9 @@ emq_status sq_insert_job(struct sq_tx *tx, struct sq_queue *q, const struct sq_n
 emq_status sq_insert_row(struct sq_tx *tx, const struct sq_queue *q, const struct sq_new *j,
                          int32_t state, int64_t ord1, int64_t ord2, int64_t *jid, emq_error *err);
 
-/* Like sq_queue_open() with create, but leaves an invisible queue invisible. */
-emq_status sq_queue_open_for_stage(struct sq_tx *tx, emq_str prefix, emq_str name,
-                                   struct sq_queue *q, emq_error *err);
+/* Like sq_queue_open() with create, but the queue is visible from its first job only. */
+emq_status sq_queue_open_for_add(struct sq_tx *tx, emq_str prefix, emq_str name,
+                                 struct sq_queue *q, emq_error *err);
 
 struct sq_stage { int64_t sid, jobs; bool eager; };
 /* The stage of this name, made if absent or expired; touched. */
