@@ -1,0 +1,35 @@
+#!/usr/bin/env bats
+load common
+
+ROOT=$BATS_TEST_DIRNAME/../..
+
+@test "every command and program of the documentation runs and prints what it says" {
+    run "$ROOT/tools/doccheck" "$EMQ_DIR" "$ROOT"/README.md "$ROOT"/docs/*.md
+    [ "$status" = 0 ] || { echo "$output" >&2; return 1; }
+}
+
+@test "every verb has a man page that is installed" {
+    for verb in $(emq help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
+        grep -q "'$verb'" <(sed -n '/^verbs = /,/]/p' "$ROOT/meson.build") || { echo "$verb" >&2; return 1; }
+    done
+}
+
+@test "an installed copy builds the examples, shared and static" {
+    DESTDIR=$BOX/stage meson install -C "$EMQ_DIR" --no-rebuild --quiet
+    local at=$BOX/stage/usr/local
+    [ -x "$at/bin/emq" ]
+    [ -f "$at/share/man/man1/emq-add.1" ]
+    [ -f "$at/share/bash-completion/completions/emq.bash" ]
+    export PKG_CONFIG_SYSROOT_DIR=$BOX/stage PKG_CONFIG_PATH
+    PKG_CONFIG_PATH=$(dirname "$(find "$at" -name echomq.pc)")
+    local lib
+    lib=$(dirname "$(find "$at" -name libechomq.so.0)")
+    for example in "$ROOT"/examples/*.c; do
+        # shellcheck disable=SC2046
+        cc "$example" -o shared $(pkg-config --cflags --libs echomq sqlite3) -pthread
+        # shellcheck disable=SC2046
+        cc "$example" -o static $(pkg-config --cflags echomq) "$lib/libechomq.a" $(pkg-config --libs sqlite3) -pthread
+        ldd ./shared | grep -q libechomq.so.0
+    done
+    LD_LIBRARY_PATH=$lib ./shared "sqlite:$BOX/x.db" </dev/null >/dev/null 2>&1 || :
+}
