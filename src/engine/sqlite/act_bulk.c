@@ -201,8 +201,10 @@ struct obliterate_arg {
     const struct emq__obliterate_req *req;
     struct emq__obliterate_res *res;
     struct emq__arena *mem;
-    int64_t left; /* of this slice */
 };
+
+/* Rows that are no jobs, in one act: a full log of events and a little more. */
+enum { REST_SLICE = 12000 };
 
 static emq_status obliterate_replay(struct sq_tx *tx, void *arg, emq_error *err)
 {
@@ -235,34 +237,56 @@ static emq_status on_qid(struct sq_tx *tx, struct sq_queue *q, enum sq_sql id, i
     return s;
 }
 
-/* The jobs of one state, as many as are left of the slice. */
-static emq_status obliterate_state(struct sq_tx *tx, struct sq_queue *q, struct obliterate_arg *a,
-                                   int state, emq_error *err)
+/* At most `max` jobs of one state; *n were there. */
+static emq_status obliterate_page(struct sq_tx *tx, struct sq_queue *q, struct obliterate_arg *a,
+                                  int state, int64_t max, int64_t *n, emq_error *err)
 {
-    struct sq_row *rows = emq__arena_alloc(a->mem, (size_t)a->left * sizeof *rows);
+    struct sq_row *rows = emq__arena_alloc(a->mem, (size_t)max * sizeof *rows);
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_obliterate_page, err);
-    size_t n = 0;
     bool got;
     emq_status s = EMQ_OK;
+    *n = 0;
     if (!rows)
-        return emq__fail(err, EMQ_E_NOMEM, 0, "obliterate", "%lld rows", (long long)a->left);
+        return emq__fail(err, EMQ_E_NOMEM, 0, "obliterate", "%lld rows", (long long)max);
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, q->qid);
     sq_bind_i64(st, 2, state);
-    sq_bind_i64(st, 3, a->left);
-    while ((int64_t)n < a->left && (s = sq_step(tx->conn, st, &got, "obliterate", err)) == EMQ_OK &&
-           got && (s = sq_row_read(st, a->mem, &rows[n], err)) == EMQ_OK)
-        n++;
+    sq_bind_i64(st, 3, max);
+    while (*n < max && (s = sq_step(tx->conn, st, &got, "obliterate", err)) == EMQ_OK && got &&
+           (s = sq_row_read(st, a->mem, &rows[*n], err)) == EMQ_OK)
+        ++*n;
     sqlite3_reset(st);
-    for (size_t i = 0; i < n && s == EMQ_OK; i++) {
+    for (int64_t i = 0; i < *n && s == EMQ_OK; i++)
         s = sq_row_delete(tx, q, &rows[i], true, err);
-        if (state == SQ_STAGED) /* it was never counted */
-            q->totals.removed--;
-        else
-            a->res->count++;
+    return s;
+}
+
+/* The jobs, as many as the slice may have. */
+static emq_status obliterate_jobs(struct sq_tx *tx, struct sq_queue *q, struct obliterate_arg *a,
+                                  emq_error *err)
+{
+    int64_t left = limit_of(a->req->limit), n;
+    emq_status s = EMQ_OK;
+    for (int state = EMQ_WAITING; state <= EMQ_STATE_COUNT && s == EMQ_OK && left > 0; state++) {
+        s = obliterate_page(tx, q, a, state, left, &n, err);
+        a->res->count += n;
+        left -= n;
     }
-    a->left -= (int64_t)n;
+    return s;
+}
+
+/* Jobs of stages that were not published: they were never counted. */
+static emq_status obliterate_staged(struct sq_tx *tx, struct sq_queue *q, struct obliterate_arg *a,
+                                    int64_t *left, emq_error *err)
+{
+    int64_t n = 1;
+    emq_status s = on_qid(tx, q, SQ_SQL_obliterate_stages, NULL, err);
+    while (s == EMQ_OK && n > 0 && *left > 0) {
+        s = obliterate_page(tx, q, a, SQ_STAGED, *left < SQ_SLICE ? *left : SQ_SLICE, &n, err);
+        q->totals.removed -= n;
+        *left -= n;
+    }
     return s;
 }
 
@@ -293,6 +317,7 @@ static emq_status count_events(struct sq_tx *tx, struct sq_queue *q, emq_error *
     return s;
 }
 
+/* What is left of a queue without jobs, and then the queue itself. */
 static emq_status obliterate_rest(struct sq_tx *tx, struct sq_queue *q, struct obliterate_arg *a,
                                   emq_error *err)
 {
@@ -300,12 +325,13 @@ static emq_status obliterate_rest(struct sq_tx *tx, struct sq_queue *q, struct o
                                          SQ_SQL_obliterate_events, SQ_SQL_obliterate_metrics,
                                          SQ_SQL_obliterate_schedulers};
     static const enum sq_sql whole[] = {SQ_SQL_obliterate_meta, SQ_SQL_obliterate_queue};
-    emq_status s = EMQ_OK;
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(sliced) && s == EMQ_OK && a->left > 0; i++)
-        s = on_qid(tx, q, sliced[i], &a->left, err);
-    if (s == EMQ_OK)
+    int64_t left = REST_SLICE;
+    emq_status s = obliterate_staged(tx, q, a, &left, err);
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(sliced) && s == EMQ_OK && left > 0; i++)
+        s = on_qid(tx, q, sliced[i], &left, err);
+    if (s == EMQ_OK && left <= 0)
         s = count_events(tx, q, err);
-    if (s != EMQ_OK || a->left <= 0)
+    if (s != EMQ_OK || left <= 0)
         return s;
     for (size_t i = 0; i < EMQ_ARRAY_LEN(whole) && s == EMQ_OK; i++)
         s = on_qid(tx, q, whole[i], NULL, err);
@@ -317,16 +343,14 @@ static emq_status obliterate_rest(struct sq_tx *tx, struct sq_queue *q, struct o
 static emq_status obliterate_slice(struct sq_tx *tx, struct sq_queue *q, struct obliterate_arg *a,
                                    emq_error *err)
 {
+    int64_t jobs = 0;
     *a->res = (struct emq__obliterate_res){.now_ms = tx->now_ms, .more = true};
-    a->left = limit_of(a->req->limit);
-    emq_status s = on_qid(tx, q, SQ_SQL_obliterate_stages, NULL, err);
-    if (s == EMQ_OK)
-        s = obliterate_state(tx, q, a, SQ_STAGED, err);
-    for (int state = EMQ_WAITING; state <= EMQ_STATE_COUNT && s == EMQ_OK && a->left > 0; state++)
-        s = obliterate_state(tx, q, a, state, err);
+    emq_status s = obliterate_jobs(tx, q, a, err);
+    for (int state = EMQ_WAITING; state <= EMQ_STATE_COUNT; state++)
+        jobs += q->count[state];
     q->dirty = true;
     sq_ring_events_later(tx, q->prefix, q->name);
-    if (s == EMQ_OK && a->left > 0)
+    if (s == EMQ_OK && jobs == 0)
         s = obliterate_rest(tx, q, a, err);
     if (s == EMQ_OK && a->res->more && !q->paused)
         s = obliterate_pause(tx, q, err);
