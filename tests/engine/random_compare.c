@@ -341,10 +341,11 @@ void same_picture(struct lockstep *l)
     for (int queue = 0; queue < RANDOM_QUEUES; queue++) {
         struct emq__dump_req req = {FX_PREFIX, random_queue(queue)};
         struct emq__dump_res real;
+        emq_error            err = {0};
 
-        if (l->e[0]->ops->dump(l->e[0], &req, &l->after[queue], mem, NULL) != EMQ_OK ||
-            l->e[1]->ops->dump(l->e[1], &req, &real, mem, NULL) != EMQ_OK)
-            differ(l, "dump failed");
+        if (l->e[0]->ops->dump(l->e[0], &req, &l->after[queue], mem, &err) != EMQ_OK ||
+            l->e[1]->ops->dump(l->e[1], &req, &real, mem, &err) != EMQ_OK)
+            differ(l, "dump failed: %s", err.text);
         (void)emq__check_dump(&l->after[queue], broken, l);
         (void)emq__check_dump(&real, broken, l);
         same_ids(l, l->after[queue].jobs, l->after[queue].n, real.jobs, real.n);
