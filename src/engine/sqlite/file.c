@@ -277,11 +277,12 @@ static bool id_of_path(const char *path, struct sq_file_id *id)
     return true;
 }
 
-static bool fd_is(int fd, const struct sq_file_id *id)
+/* name: of an entry in /proc/self/fd. */
+static bool fd_is(DIR *fds, const char *name, const struct sq_file_id *id)
 {
     struct stat st;
 
-    return fstat(fd, &st) == 0 && st.st_dev == id->dev && st.st_ino == id->ino;
+    return fstatat(dirfd(fds), name, &st, 0) == 0 && st.st_dev == id->dev && st.st_ino == id->ino;
 }
 
 static bool ofd_lock(int fd, short type, off_t at)
@@ -306,9 +307,9 @@ static int lock_all(const struct sq_file_id *id, short type, off_t at, int *one)
         if (!emq__str_to_i64(emq_cstr(e->d_name), &v) || v < 0 || v > INT_MAX || v == dirfd(dir))
             continue;
         int fd = (int)v;
-        if (!fd_is(fd, id) || !ofd_lock(fd, type, at))
+        if (!fd_is(dir, e->d_name, id) || !ofd_lock(fd, type, at))
             continue;
-        if (!fd_is(fd, id)) { /* closed and used again in between */
+        if (!fd_is(dir, e->d_name, id)) { /* closed and used again in between */
             (void)ofd_lock(fd, F_UNLCK, at);
             continue;
         }
