@@ -4,6 +4,7 @@
  */
 #include "worker/wake.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
