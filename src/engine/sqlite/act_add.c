@@ -15,9 +15,9 @@
 emq_status sq_insert_row(struct sq_tx *tx, const struct sq_queue *q, const struct sq_new *j,
                          int32_t state, int64_t ord1, int64_t ord2, int64_t *jid, emq_error *err)
 {
-    bool          side = j->data.bytes.len > SQ_INLINE_MAX;
+    bool side = j->data.bytes.len > SQ_INLINE_MAX;
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_insert, err);
-    emq_status    s;
+    emq_status s;
 
     *jid = 0;
     if (!st)
@@ -60,10 +60,10 @@ emq_status sq_insert_job(struct sq_tx *tx, struct sq_queue *q, const struct sq_n
                          int32_t *state, emq_error *err)
 {
     struct sq_row row = {.id = j->id};
-    bool          front = j->lifo && j->delay_ms <= 0;
-    int64_t       pos = front ? q->front - 1 : q->back + 1;
-    int64_t       jid;
-    emq_status    s;
+    bool front = j->lifo && j->delay_ms <= 0;
+    int64_t pos = front ? q->front - 1 : q->back + 1;
+    int64_t jid;
+    emq_status s;
 
     if (j->delay_ms > 0) {
         row.state = EMQ_DELAYED;
@@ -97,19 +97,19 @@ emq_status sq_insert_job(struct sq_tx *tx, struct sq_queue *q, const struct sq_n
 
 struct part {
     struct sq_queue q;
-    int64_t         staged[SQ_STATES];
-    struct part    *next;
+    int64_t staged[SQ_STATES];
+    struct part *next;
 };
 
 struct add {
     const struct emq__add_req *req;
-    struct emq__add_res       *res;
-    struct emq__arena         *mem;     /* the caller's */
-    struct emq__arena          scratch; /* of one run of the act */
-    struct part               *parts, *last;
-    struct emq__map            by_name; /* prefix 0 queue -> part, once there are several */
-    struct sq_stage            stage;
-    bool                       staged;
+    struct emq__add_res *res;
+    struct emq__arena *mem;    /* the caller's */
+    struct emq__arena scratch; /* of one run of the act */
+    struct part *parts, *last;
+    struct emq__map by_name; /* prefix 0 queue -> part, once there are several */
+    struct sq_stage stage;
+    bool staged;
 };
 
 static bool part_is(const struct part *p, const struct emq__add_entry *en)
@@ -121,8 +121,8 @@ static emq_status part_of(struct sq_tx *tx, struct add *a, const struct emq__add
                           struct part **out, emq_error *err)
 {
     struct part *p = a->last;
-    emq_str      key;
-    emq_status   s;
+    emq_str key;
+    emq_status s;
 
     *out = p;
     if (p && part_is(p, en))
@@ -171,8 +171,8 @@ static emq_status in_the_way(struct sq_tx *tx, struct add *a, struct sq_queue *q
                              bool *exists, int32_t *state, emq_error *err)
 {
     struct sq_row row = {0};
-    bool          gone = false;
-    emq_status    s = sq_row_get(tx, q, id, &a->scratch, &row, err);
+    bool gone = false;
+    emq_status s = sq_row_get(tx, q, id, &a->scratch, &row, err);
 
     *exists = s == EMQ_OK;
     *state = row.state;
@@ -204,9 +204,10 @@ static void duplicated(struct sq_queue *q, emq_str id, int32_t state, struct emq
 static emq_status stage_one(struct sq_tx *tx, struct add *a, struct part *p, const struct sq_new *j,
                             const struct emq__dedup *d, bool *exists, emq_error *err)
 {
-    int64_t       jid;
+    int64_t jid;
     sqlite3_stmt *st;
-    emq_status    s = sq_insert_row(tx, &p->q, j, SQ_STAGED, a->stage.sid, a->stage.jobs + 1, &jid, err);
+    emq_status s =
+        sq_insert_row(tx, &p->q, j, SQ_STAGED, a->stage.sid, a->stage.jobs + 1, &jid, err);
 
     *exists = jid == 0;
     if (s != EMQ_OK || *exists)
@@ -221,18 +222,19 @@ static emq_status stage_one(struct sq_tx *tx, struct add *a, struct part *p, con
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, jid);
     sq_bind_i64(st, 2, d->ttl_ms);
-    sq_bind_i64(st, 3, (d->extend ? SQ_DEDUP_EXTEND : 0) | (d->replace ? SQ_DEDUP_REPLACE : 0) |
-                           (d->keep_last ? SQ_DEDUP_KEEP_LAST : 0));
+    sq_bind_i64(st, 3,
+                (d->extend ? SQ_DEDUP_EXTEND : 0) | (d->replace ? SQ_DEDUP_REPLACE : 0) |
+                    (d->keep_last ? SQ_DEDUP_KEEP_LAST : 0));
     return sq_exec(tx->conn, st, "add", err);
 }
 
 /* Inserts; with a dedup id only if that lets it in. */
-static emq_status try_insert(struct sq_tx *tx, struct add *a, struct part *p, const struct sq_new *j,
-                             const struct emq__dedup *d, struct emq__added *out, bool *exists,
-                             emq_error *err)
+static emq_status try_insert(struct sq_tx *tx, struct add *a, struct part *p,
+                             const struct sq_new *j, const struct emq__dedup *d,
+                             struct emq__added *out, bool *exists, emq_error *err)
 {
-    emq_str    owner = {0};
-    int32_t    state = 0;
+    emq_str owner = {0};
+    int32_t state = 0;
     emq_status s = EMQ_OK;
 
     *exists = false;
@@ -266,16 +268,22 @@ static emq_status next_id(struct add *a, struct sq_queue *q, emq_str *id, emq_er
 static emq_status add_one(struct sq_tx *tx, struct add *a, const struct emq__add_entry *en,
                           struct emq__added *out, emq_error *err)
 {
-    struct sq_new j = {.name = en->name, .data = en->data, .opts = en->opts, .group = en->group,
-                       .parent_key = en->parent_key, .parent = en->parent,
-                       .scheduler = en->scheduler, .dedup_id = en->dedup.id,
+    struct sq_new j = {.name = en->name,
+                       .data = en->data,
+                       .opts = en->opts,
+                       .group = en->group,
+                       .parent_key = en->parent_key,
+                       .parent = en->parent,
+                       .scheduler = en->scheduler,
+                       .dedup_id = en->dedup.id,
                        .timestamp_at_ms = en->timestamp_at_ms ? en->timestamp_at_ms : tx->now_ms,
                        .delay_ms = en->delay_ms > 0 ? en->delay_ms : 0,
-                       .priority = en->priority, .lifo = en->lifo};
-    struct part  *p;
-    bool          exists = false;
-    int32_t       state = 0;
-    emq_status    s = part_of(tx, a, en, &p, err);
+                       .priority = en->priority,
+                       .lifo = en->lifo};
+    struct part *p;
+    bool exists = false;
+    int32_t state = 0;
+    emq_status s = part_of(tx, a, en, &p, err);
 
     if (s == EMQ_OK)
         s = next_id(a, &p->q, &j.id, err);
@@ -307,7 +315,7 @@ static emq_status add_one(struct sq_tx *tx, struct add *a, const struct emq__add
 static emq_status add_receipt(struct sq_tx *tx, const struct add *a, emq_error *err)
 {
     struct emq__buf b;
-    emq_status      s;
+    emq_status s;
 
     if (a->req->call.session.len == 0)
         return EMQ_OK;
@@ -326,8 +334,8 @@ static emq_status add_receipt(struct sq_tx *tx, const struct add *a, emq_error *
 
 static emq_status add_repeat(struct add *a, emq_str body, emq_error *err)
 {
-    struct sq_reader r = {(const unsigned char *)body.ptr, (const unsigned char *)body.ptr + body.len, false};
-    int64_t          n = sq_get_i64(&r);
+    struct sq_reader r = sq_reader_of(body);
+    int64_t n = sq_get_i64(&r);
 
     if (n < 0 || (size_t)n != a->req->n)
         return emq__fail(err, EMQ_E_INVALID, 0, "add",
@@ -338,14 +346,15 @@ static emq_status add_repeat(struct add *a, emq_str body, emq_error *err)
         a->res->added[i].state = (int)sq_get_i64(&r);
         a->res->added[i].id = sq_get_str(&r);
     }
-    return r.bad ? emq__fail(err, EMQ_E_CORRUPT, 0, "add", "the stored answer cannot be read") : EMQ_OK;
+    return r.bad ? emq__fail(err, EMQ_E_CORRUPT, 0, "add", "the stored answer cannot be read")
+                 : EMQ_OK;
 }
 
 static emq_status add_act(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct add *a = arg;
-    emq_str     body;
-    emq_status  s;
+    emq_str body;
+    emq_status s;
 
     a->res->now_ms = tx->now_ms;
     a->stage = (struct sq_stage){0};
@@ -381,8 +390,8 @@ static emq_status add_begin(struct add *a, emq_error *err)
     return EMQ_OK;
 }
 
-emq_status sq_act_add(struct emq__engine *e, const struct emq__add_req *req, struct emq__add_res *res,
-                      struct emq__arena *mem, emq_error *err)
+emq_status sq_act_add(struct emq__engine *e, const struct emq__add_req *req,
+                      struct emq__add_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct add a = {.req = req, .res = res, .mem = mem};
     emq_status s = add_begin(&a, err);
@@ -401,11 +410,11 @@ static emq_status on_savepoint(struct sq_conn *c, const char *sql, emq_error *er
 emq_status emq__sqlite_add_on(struct emq__engine *e, sqlite3 *db, const struct emq__add_req *req,
                               struct emq__add_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct add     a = {.req = req, .res = res, .mem = mem};
+    struct add a = {.req = req, .res = res, .mem = mem};
     struct sq_conn c = {0};
-    struct sq_tx   tx = {0};
-    emq_status     s = add_begin(&a, err);
-    sqlite3_int64  rowid;
+    struct sq_tx tx = {0};
+    emq_status s = add_begin(&a, err);
+    sqlite3_int64 rowid;
 
     if (s != EMQ_OK)
         return s;
@@ -434,15 +443,15 @@ emq_status emq__sqlite_add_on(struct emq__engine *e, sqlite3 *db, const struct e
 
 struct publish {
     const struct emq__publish_req *req;
-    struct emq__publish_res       *res;
-    struct emq__arena             *mem;
+    struct emq__publish_res *res;
+    struct emq__arena *mem;
 };
 
 static emq_status publish_receipt(struct sq_tx *tx, const struct publish *p, emq_status outcome,
                                   emq_error *err)
 {
     struct emq__buf b;
-    emq_status      s;
+    emq_status s;
 
     if (p->req->call.session.len == 0)
         return EMQ_OK;
@@ -458,14 +467,13 @@ static emq_status publish_receipt(struct sq_tx *tx, const struct publish *p, emq
 static emq_status publish_act(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct publish *p = arg;
-    emq_str         body;
-    emq_status      outcome, s;
+    emq_str body;
+    emq_status outcome, s;
 
     p->res->now_ms = tx->now_ms;
     s = sq_receipt_find(tx, p->req->call, SQ_RECEIPT_PUBLISH, p->mem, &body, err);
     if (s == EMQ_OK) {
-        struct sq_reader r = {(const unsigned char *)body.ptr,
-                              (const unsigned char *)body.ptr + body.len, false};
+        struct sq_reader r = sq_reader_of(body);
         outcome = (emq_status)sq_get_i64(&r);
         p->res->count = sq_get_i64(&r);
         return outcome;

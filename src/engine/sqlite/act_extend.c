@@ -13,17 +13,17 @@
 
 struct extend {
     const struct emq__extend_req *req;
-    struct emq__extend_res       *res;
-    int64_t                       qid; /* of the entry before; 0 = no such queue */
+    struct emq__extend_res *res;
+    int64_t qid; /* of the entry before; 0 = no such queue */
 };
 
 static emq_status queue_of(struct sq_tx *tx, struct extend *a, size_t i, emq_error *err)
 {
     const struct emq__extend_entry *en = a->req->entries[i];
     const struct emq__extend_entry *before = i > 0 ? a->req->entries[i - 1] : NULL;
-    sqlite3_stmt                   *st;
-    bool                            found = false;
-    emq_status                      s;
+    sqlite3_stmt *st;
+    bool found = false;
+    emq_status s;
 
     if (before && emq__str_eq(before->queue, en->queue) && emq__str_eq(before->prefix, en->prefix))
         return EMQ_OK;
@@ -53,11 +53,11 @@ static emq_status renew(struct sq_tx *tx, const struct extend *a, int64_t jid, e
 static emq_status extend_one(struct sq_tx *tx, struct extend *a, size_t i, emq_error *err)
 {
     const struct emq__extend_entry *en = a->req->entries[i];
-    struct emq__extended           *out = &a->res->extended[i];
-    sqlite3_stmt                   *st;
-    bool                            found = false;
-    int64_t                         jid = 0;
-    emq_status                      s = queue_of(tx, a, i, err);
+    struct emq__extended *out = &a->res->extended[i];
+    sqlite3_stmt *st;
+    bool found = false;
+    int64_t jid = 0;
+    emq_status s = queue_of(tx, a, i, err);
 
     *out = (struct emq__extended){.outcome = EMQ_LOST};
     if (s != EMQ_OK || a->qid == 0)
@@ -85,7 +85,7 @@ static emq_status extend_one(struct sq_tx *tx, struct extend *a, size_t i, emq_e
 static emq_status extend_act(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct extend *a = arg;
-    emq_status     s = EMQ_OK;
+    emq_status s = EMQ_OK;
 
     a->res->now_ms = tx->now_ms;
     for (size_t i = 0; s == EMQ_OK && i < a->req->n; i++)
@@ -112,9 +112,9 @@ emq_status sq_act_extend(struct emq__engine *e, const struct emq__extend_req *re
 
 struct claims {
     const struct emq__claims_req *req;
-    struct emq__claims_res       *res;
-    struct emq__arena            *mem;
-    size_t                        cap;
+    struct emq__claims_res *res;
+    struct emq__arena *mem;
+    size_t cap;
 };
 
 static emq_status claim_add(struct claims *a, struct emq__job *j, emq_error *err)
@@ -122,7 +122,7 @@ static emq_status claim_add(struct claims *a, struct emq__job *j, emq_error *err
     struct emq__claims_res *res = a->res;
 
     if (res->n == a->cap) {
-        size_t            cap = a->cap ? 2 * a->cap : 32;
+        size_t cap = a->cap ? 2 * a->cap : 32;
         struct emq__job **grown = emq__arena_zalloc(a->mem, cap, sizeof(struct emq__job *));
         if (!grown)
             return emq__fail(err, EMQ_E_NOMEM, 0, "claims", "no memory for %zu jobs", cap);
@@ -139,8 +139,8 @@ static emq_status claims_of(struct sq_tx *tx, struct claims *a, int64_t qid, emq
                             emq_str queue, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_claims, err);
-    bool          row;
-    emq_status    s;
+    bool row;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -161,10 +161,10 @@ static emq_status claims_of(struct sq_tx *tx, struct claims *a, int64_t qid, emq
 static emq_status claims_act(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct claims *a = arg;
-    sqlite3_stmt  *st = sq_stmt(tx->conn, SQ_SQL_queue_of_prefix, err);
-    emq_str        prefix = emq__arena_str(a->mem, a->req->prefix);
-    bool           row;
-    emq_status     s;
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_queue_of_prefix, err);
+    emq_str prefix = emq__arena_str(a->mem, a->req->prefix);
+    bool row;
+    emq_status s;
 
     *a->res = (struct emq__claims_res){.now_ms = tx->now_ms};
     a->cap = 0;

@@ -11,9 +11,9 @@
 
 struct settle {
     const struct emq__settle_req *req;
-    struct emq__settle_res       *res;
-    struct emq__arena            *mem;
-    struct emq__arena             scratch;
+    struct emq__settle_res *res;
+    struct emq__arena *mem;
+    struct emq__arena scratch;
 };
 
 /* ---- one entry ------------------------------------------------------------------------------------ */
@@ -22,8 +22,8 @@ struct settle {
 static emq_status may_settle(struct sq_tx *tx, struct sq_row *row,
                              const struct emq__settle_entry *en, emq_error *err)
 {
-    bool       active = row->state == EMQ_ACTIVE;
-    bool       back = en->kind == EMQ__SETTLE_RETRY || en->kind == EMQ__SETTLE_RELEASE;
+    bool active = row->state == EMQ_ACTIVE;
+    bool back = en->kind == EMQ__SETTLE_RETRY || en->kind == EMQ__SETTLE_RELEASE;
     emq_status s;
 
     if (en->auth.token.len > 0) {
@@ -43,9 +43,9 @@ static emq_status new_stack(struct sq_tx *tx, const struct sq_row *row,
                             emq_str *out, emq_error *err)
 {
     struct emq__buf b;
-    sqlite3_stmt   *st;
-    bool            found = false;
-    emq_status      s;
+    sqlite3_stmt *st;
+    bool found = false;
+    emq_status s;
 
     *out = emq_strn("", 0);
     if (en->stack.len == 0)
@@ -71,9 +71,13 @@ static emq_status complete(struct sq_tx *tx, struct sq_queue *q, struct sq_row *
                            const struct emq__settle_entry *en, bool *gone, struct emq__arena *mem,
                            emq_error *err)
 {
-    const struct sq_finish f = {.state = EMQ_COMPLETED_STATE, .atm = row->atm + 1,
-                                .ats = row->ats, .stalled = row->stalled, .result = en->value,
-                                .keep = en->keep, .prev = "active"};
+    const struct sq_finish f = {.state = EMQ_COMPLETED_STATE,
+                                .atm = row->atm + 1,
+                                .ats = row->ats,
+                                .stalled = row->stalled,
+                                .result = en->value,
+                                .keep = en->keep,
+                                .prev = "active"};
 
     return sq_finish(tx, q, row, &f, gone, mem, err);
 }
@@ -83,26 +87,32 @@ static emq_status fail(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
                        emq_error *err)
 {
     struct emq__opts o;
-    emq_str          stack;
-    emq_status       s = sq_opts_of(tx, row, mem, &o, err);
+    emq_str stack;
+    emq_status s = sq_opts_of(tx, row, mem, &o, err);
 
     if (s == EMQ_OK)
         s = new_stack(tx, row, en, mem, &stack, err);
     if (s != EMQ_OK)
         return s;
-    const struct sq_finish f = {.state = EMQ_FAILED_STATE, .atm = row->atm + 1, .ats = row->ats,
-                                .stalled = row->stalled, .reason = en->reason,
-                                .stacktrace = stack, .keep = en->keep, .attempts = o.attempts,
+    const struct sq_finish f = {.state = EMQ_FAILED_STATE,
+                                .atm = row->atm + 1,
+                                .ats = row->ats,
+                                .stalled = row->stalled,
+                                .reason = en->reason,
+                                .stacktrace = stack,
+                                .keep = en->keep,
+                                .attempts = o.attempts,
                                 .prev = "active"};
     return sq_finish(tx, q, row, &f, gone, mem, err);
 }
 
 /* RETRY and RELEASE. */
 static emq_status go_back(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
-                          const struct emq__settle_entry *en, struct emq__arena *mem, emq_error *err)
+                          const struct emq__settle_entry *en, struct emq__arena *mem,
+                          emq_error *err)
 {
     struct sq_requeue to = sq_requeue_of(row);
-    emq_status        s = EMQ_OK;
+    emq_status s = EMQ_OK;
 
     to.delay_ms = en->delay_ms;
     if (en->kind == EMQ__SETTLE_RETRY) {
@@ -137,8 +147,9 @@ static emq_status settle_row(struct sq_tx *tx, struct sq_queue *q, struct sq_row
     return emq__fail(err, EMQ_E_INVALID, 0, "settle", "kind %d is not one", (int)en->kind);
 }
 
-static emq_status usual_end(struct sq_tx *tx, struct sq_queue *q, const struct emq__settle_entry *en,
-                            struct emq__settled *out, bool *done, emq_error *err)
+static emq_status usual_end(struct sq_tx *tx, struct sq_queue *q,
+                            const struct emq__settle_entry *en, struct emq__settled *out,
+                            bool *done, emq_error *err)
 {
     emq_status s;
 
@@ -163,12 +174,13 @@ static emq_status find(struct sq_tx *tx, struct sq_queue *q, emq_str id, struct 
     return s == EMQ_OK ? sq_row_get(tx, q, id, mem, row, err) : s;
 }
 
-static emq_status settle_one(struct sq_tx *tx, struct sq_queue *q, const struct emq__settle_entry *en,
-                             struct emq__settled *out, struct emq__arena *mem, emq_error *err)
+static emq_status settle_one(struct sq_tx *tx, struct sq_queue *q,
+                             const struct emq__settle_entry *en, struct emq__settled *out,
+                             struct emq__arena *mem, emq_error *err)
 {
     struct sq_row row = {0};
-    bool          gone = false, done;
-    emq_status    s = usual_end(tx, q, en, out, &done, err);
+    bool gone = false, done;
+    emq_status s = usual_end(tx, q, en, out, &done, err);
 
     if (s != EMQ_OK || done)
         return s;
@@ -191,7 +203,7 @@ static emq_status settle_one(struct sq_tx *tx, struct sq_queue *q, const struct 
 static emq_status receipt_put(struct sq_tx *tx, const struct settle *a, emq_error *err)
 {
     struct emq__buf b;
-    emq_status      s;
+    emq_status s;
 
     if (a->req->call.session.len == 0)
         return EMQ_OK;
@@ -213,9 +225,8 @@ static emq_status receipt_put(struct sq_tx *tx, const struct settle *a, emq_erro
 static emq_status repeat(struct sq_tx *tx, struct settle *a, const struct sq_queue *q, emq_str body,
                          emq_error *err)
 {
-    struct sq_reader r = {(const unsigned char *)body.ptr,
-                          (const unsigned char *)body.ptr + body.len, false};
-    int64_t          n = sq_get_i64(&r);
+    struct sq_reader r = sq_reader_of(body);
+    int64_t n = sq_get_i64(&r);
 
     if (n < 0 || (size_t)n != a->req->n)
         return emq__fail(err, EMQ_E_INVALID, 0, "settle",
@@ -243,7 +254,7 @@ static void drained(struct sq_queue *q, int64_t finished_before)
 
 static emq_status settle_all(struct sq_tx *tx, struct settle *a, struct sq_queue *q, emq_error *err)
 {
-    int64_t    finished = q->totals.completed + q->totals.failed;
+    int64_t finished = q->totals.completed + q->totals.failed;
     emq_status s = EMQ_OK;
 
     q->trim_later = true;
@@ -261,10 +272,10 @@ static emq_status settle_all(struct sq_tx *tx, struct settle *a, struct sq_queue
 
 static emq_status settle_act(struct sq_tx *tx, void *arg, emq_error *err)
 {
-    struct settle  *a = arg;
+    struct settle *a = arg;
     struct sq_queue q;
-    emq_str         body;
-    emq_status      found, s;
+    emq_str body;
+    emq_status found, s;
 
     a->res->now_ms = tx->now_ms;
     a->res->taken = (struct emq__taken){0};

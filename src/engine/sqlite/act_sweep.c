@@ -31,7 +31,7 @@ static emq_status stall_for_good(struct sq_tx *tx, struct sq_queue *q, struct sq
                                  struct emq__arena *mem, emq_error *err)
 {
     struct emq__opts o = {0};
-    emq_status       s = keep ? EMQ_OK : sq_opts_of(tx, row, mem, &o, err);
+    emq_status s = keep ? EMQ_OK : sq_opts_of(tx, row, mem, &o, err);
 
     if (s != EMQ_OK)
         return s;
@@ -39,9 +39,13 @@ static emq_status stall_for_good(struct sq_tx *tx, struct sq_queue *q, struct sq
         reason = row->mode == EMQ_AT_MOST_ONCE ? EMQ_STR_LIT(EMQ__TEXT_AT_MOST_ONCE)
                                                : EMQ_STR_LIT(EMQ__TEXT_STALLED);
     event_of(q, "stalled", row->id);
-    const struct sq_finish f = {.state = EMQ_FAILED_STATE, .atm = row->atm, .ats = row->ats,
-                                .stalled = row->stalled + 1, .reason = reason,
-                                .keep = keep ? *keep : o.keep_failed, .prev = "active"};
+    const struct sq_finish f = {.state = EMQ_FAILED_STATE,
+                                .atm = row->atm,
+                                .ats = row->ats,
+                                .stalled = row->stalled + 1,
+                                .reason = reason,
+                                .keep = keep ? *keep : o.keep_failed,
+                                .prev = "active"};
     return sq_finish(tx, q, row, &f, gone, mem, err);
 }
 
@@ -50,8 +54,8 @@ emq_status sq_stall(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row, in
                     struct emq__arena *mem, emq_error *err)
 {
     struct sq_requeue to = sq_requeue_of(row);
-    char              token[EMQ_TOKEN_MAX + 1];
-    emq_status        s;
+    char token[EMQ_TOKEN_MAX + 1];
+    emq_status s;
 
     *gone = false;
     if (row->mode == EMQ_AT_MOST_ONCE || (int64_t)row->stalled + 1 > max_stalled)
@@ -73,20 +77,24 @@ emq_status sq_stall(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row, in
 
 /* ---- sweep ---------------------------------------------------------------------------------------- */
 
-struct ended { int64_t jid, fence, lock_end; };
-struct old { int64_t jid; };
+struct ended {
+    int64_t jid, fence, lock_end;
+};
+struct old {
+    int64_t jid;
+};
 
 struct sweep {
     const struct emq__sweep_req *req;
-    struct emq__sweep_res       *res;
-    struct emq__arena           *mem;
-    int64_t                      limit;
-    struct ended                *ended; /* in mem, by fence */
-    size_t                       n_ended;
-    struct old                  *old;
-    size_t                       n_old;
-    bool                         stages, dedups;
-    bool                         repeated; /* answered by the receipt */
+    struct emq__sweep_res *res;
+    struct emq__arena *mem;
+    int64_t limit;
+    struct ended *ended; /* in mem, by fence */
+    size_t n_ended;
+    struct old *old;
+    size_t n_old;
+    bool stages, dedups;
+    bool repeated; /* answered by the receipt */
 };
 
 static int by_lock_end(const void *a, const void *b)
@@ -105,13 +113,14 @@ static int by_fence(const void *a, const void *b)
     return x->fence < y->fence ? -1 : x->fence > y->fence;
 }
 
-static emq_status find_ended(struct sq_tx *tx, struct sweep *a, const struct sq_queue *q, emq_error *err)
+static emq_status find_ended(struct sq_tx *tx, struct sweep *a, const struct sq_queue *q,
+                             emq_error *err)
 {
     sqlite3_stmt *st;
-    int64_t       cap = q->count[EMQ_ACTIVE] < LOOK_MAX ? q->count[EMQ_ACTIVE] : LOOK_MAX;
-    size_t        n = 0;
-    bool          row;
-    emq_status    s;
+    int64_t cap = q->count[EMQ_ACTIVE] < LOOK_MAX ? q->count[EMQ_ACTIVE] : LOOK_MAX;
+    size_t n = 0;
+    bool row;
+    emq_status s;
 
     a->n_ended = 0;
     a->res->more = false;
@@ -142,10 +151,11 @@ static emq_status find_ended(struct sq_tx *tx, struct sweep *a, const struct sq_
 }
 
 /* Finished records past their own retention, among the oldest. */
-static emq_status find_old(struct sq_tx *tx, struct sweep *a, const struct sq_queue *q, emq_error *err)
+static emq_status find_old(struct sq_tx *tx, struct sweep *a, const struct sq_queue *q,
+                           emq_error *err)
 {
     const int32_t states[] = {EMQ_COMPLETED_STATE, EMQ_FAILED_STATE};
-    emq_status    s = EMQ_OK;
+    emq_status s = EMQ_OK;
 
     a->n_old = 0;
     a->old = emq__arena_zalloc(a->mem, EXPIRED_LOOK, sizeof *a->old);
@@ -153,7 +163,7 @@ static emq_status find_old(struct sq_tx *tx, struct sweep *a, const struct sq_qu
         return emq__fail(err, EMQ_E_NOMEM, 0, "sweep", "no memory");
     for (size_t i = 0; s == EMQ_OK && i < EMQ_ARRAY_LEN(states); i++) {
         sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_expired, err);
-        bool          row;
+        bool row;
         if (!st)
             return sq_no_stmt(err);
         sq_bind_i64(st, 1, q->qid);
@@ -171,7 +181,7 @@ static emq_status find_old(struct sq_tx *tx, struct sweep *a, const struct sq_qu
 static emq_status any_dedup_ended(struct sq_tx *tx, bool *any, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_dedup_expired, err);
-    emq_status    s;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -185,17 +195,18 @@ static emq_status any_dedup_ended(struct sq_tx *tx, bool *any, emq_error *err)
 static emq_status repeat(struct sq_tx *tx, struct sweep *a, emq_error *err)
 {
     struct emq__sweep_res *res = a->res;
-    struct { emq_str **ids; size_t *n; } lists[] = {{&res->recovered, &res->n_recovered},
-                                                    {&res->failed, &res->n_failed}};
-    struct sq_reader       r;
-    emq_str                body;
+    struct {
+        emq_str **ids;
+        size_t *n;
+    } lists[] = {{&res->recovered, &res->n_recovered}, {&res->failed, &res->n_failed}};
+    struct sq_reader r;
+    emq_str body;
     emq_status s = sq_receipt_find(tx, a->req->call, SQ_RECEIPT_SWEEP, a->mem, &body, err);
 
     a->repeated = s == EMQ_OK;
     if (s != EMQ_OK)
         return s == EMQ_NOT_FOUND ? EMQ_OK : s;
-    r = (struct sq_reader){(const unsigned char *)body.ptr,
-                           (const unsigned char *)body.ptr + body.len, false};
+    r = sq_reader_of(body);
     res->more = sq_get_i64(&r) != 0;
     for (size_t k = 0; k < EMQ_ARRAY_LEN(lists); k++) {
         int64_t n = sq_get_i64(&r);
@@ -215,8 +226,8 @@ static emq_status repeat(struct sq_tx *tx, struct sweep *a, emq_error *err)
 static emq_status receipt_put(struct sq_tx *tx, const struct sweep *a, emq_error *err)
 {
     const struct emq__sweep_res *res = a->res;
-    struct emq__buf              b;
-    emq_status                   s;
+    struct emq__buf b;
+    emq_status s;
 
     if (a->req->call.session.len == 0)
         return EMQ_OK;
@@ -236,9 +247,9 @@ static emq_status receipt_put(struct sq_tx *tx, const struct sweep *a, emq_error
 
 static emq_status look_act(struct sq_tx *tx, void *arg, emq_error *err)
 {
-    struct sweep   *a = arg;
+    struct sweep *a = arg;
     struct sq_queue q;
-    emq_status      s;
+    emq_status s;
 
     *a->res = (struct emq__sweep_res){.now_ms = tx->now_ms};
     a->n_ended = a->n_old = 0;
@@ -263,7 +274,7 @@ static emq_status row_of(struct sq_tx *tx, int64_t jid, struct emq__arena *mem, 
                          bool *found, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_by_jid, err);
-    emq_status    s;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -280,9 +291,9 @@ static emq_status row_of(struct sq_tx *tx, int64_t jid, struct emq__arena *mem, 
 static emq_status recover(struct sq_tx *tx, struct sweep *a, struct sq_queue *q, emq_error *err)
 {
     struct emq__sweep_res *res = a->res;
-    emq_str               *recovered = emq__arena_zalloc(a->mem, a->n_ended + 1, sizeof *recovered);
-    emq_str               *failed = emq__arena_zalloc(a->mem, a->n_ended + 1, sizeof *failed);
-    emq_status             s = EMQ_OK;
+    emq_str *recovered = emq__arena_zalloc(a->mem, a->n_ended + 1, sizeof *recovered);
+    emq_str *failed = emq__arena_zalloc(a->mem, a->n_ended + 1, sizeof *failed);
+    emq_status s = EMQ_OK;
 
     if (!recovered || !failed)
         return emq__fail(err, EMQ_E_NOMEM, 0, "sweep", "no memory for %zu ids", a->n_ended);
@@ -291,7 +302,7 @@ static emq_status recover(struct sq_tx *tx, struct sweep *a, struct sq_queue *q,
     res->n_recovered = res->n_failed = 0;
     for (size_t i = a->n_ended; s == EMQ_OK && i-- > 0;) {
         struct sq_row row = {0};
-        bool          found = false, gone;
+        bool found = false, gone;
         s = row_of(tx, a->ended[i].jid, a->mem, &row, &found, err);
         if (s != EMQ_OK || !found || row.state != EMQ_ACTIVE || row.fence != a->ended[i].fence ||
             sq_row_locked(tx, &row))
@@ -314,7 +325,7 @@ static emq_status remove_old(struct sq_tx *tx, struct sweep *a, struct sq_queue 
 
     for (size_t i = 0; s == EMQ_OK && i < a->n_old; i++) {
         struct sq_row row = {0};
-        bool          found = false;
+        bool found = false;
         s = row_of(tx, a->old[i].jid, a->mem, &row, &found, err);
         if (s == EMQ_OK && found && row.finished_at_ms > 0 && row.expires_at_ms > 0 &&
             row.expires_at_ms <= tx->now_ms)
@@ -325,11 +336,14 @@ static emq_status remove_old(struct sq_tx *tx, struct sweep *a, struct sq_queue 
 
 static emq_status remove_dedups(struct sq_tx *tx, struct sweep *a, emq_error *err)
 {
-    struct { int64_t qid; emq_str id; } list[DEDUPS];
+    struct {
+        int64_t qid;
+        emq_str id;
+    } list[DEDUPS];
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_dedup_expired, err);
-    size_t        n = 0;
-    bool          row;
-    emq_status    s;
+    size_t n = 0;
+    bool row;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -355,10 +369,10 @@ static emq_status remove_dedups(struct sq_tx *tx, struct sweep *a, emq_error *er
 
 static emq_status sweep_act(struct sq_tx *tx, void *arg, emq_error *err)
 {
-    struct sweep   *a = arg;
+    struct sweep *a = arg;
     struct sq_queue q;
-    bool            more = false;
-    emq_status      s;
+    bool more = false;
+    emq_status s;
 
     a->res->now_ms = tx->now_ms;
     s = repeat(tx, a, err);
@@ -383,7 +397,7 @@ emq_status sq_act_sweep(struct emq__engine *e, const struct emq__sweep_req *req,
                         struct emq__sweep_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct sweep a = {.req = req, .res = res, .mem = mem};
-    emq_status   s;
+    emq_status s;
 
     a.limit = req->limit > 0 && req->limit < EMQ__BATCH_MAX ? req->limit : EMQ__BATCH_MAX;
     s = sq_read((struct sq *)e, look_act, &a, err);
@@ -396,14 +410,14 @@ emq_status sq_act_sweep(struct emq__engine *e, const struct emq__sweep_req *req,
 
 struct promote {
     const struct emq__promote_req *req;
-    struct emq__promote_res       *res;
+    struct emq__promote_res *res;
 };
 
 static emq_status promote_look(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct promote *a = arg;
     struct sq_queue q;
-    emq_status      s;
+    emq_status s;
 
     *a->res = (struct emq__promote_res){.now_ms = tx->now_ms};
     s = sq_queue_open(tx, a->req->prefix, a->req->queue, false, &q, err);
@@ -419,8 +433,8 @@ static emq_status promote_act(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct promote *a = arg;
     struct sq_queue q;
-    int64_t         limit = a->req->limit > 0 ? a->req->limit : EMQ__BATCH_MAX;
-    emq_status      s;
+    int64_t limit = a->req->limit > 0 ? a->req->limit : EMQ__BATCH_MAX;
+    emq_status s;
 
     *a->res = (struct emq__promote_res){.now_ms = tx->now_ms};
     s = sq_queue_open(tx, a->req->prefix, a->req->queue, false, &q, err);
@@ -432,8 +446,8 @@ static emq_status promote_act(struct sq_tx *tx, void *arg, emq_error *err)
         s = sq_next_due(tx, &q, &a->res->next_due_at_ms, err);
     if (s == EMQ_OK)
         s = sq_queue_save(tx, &q, err);
-    a->res->more = q.publishing > 0 ||
-                   (a->res->next_due_at_ms > 0 && a->res->next_due_at_ms <= tx->now_ms);
+    a->res->more =
+        q.publishing > 0 || (a->res->next_due_at_ms > 0 && a->res->next_due_at_ms <= tx->now_ms);
     sq_queue_close(&q);
     return emq__is_failure(s) ? s : EMQ_OK;
 }
@@ -442,7 +456,7 @@ emq_status sq_act_promote(struct emq__engine *e, const struct emq__promote_req *
                           struct emq__promote_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct promote a = {.req = req, .res = res};
-    emq_status     s = sq_read((struct sq *)e, promote_look, &a, err);
+    emq_status s = sq_read((struct sq *)e, promote_look, &a, err);
 
     (void)mem;
     if (s != EMQ_OK ||

@@ -12,23 +12,25 @@
 #include "engine/sqlite/stage.h"
 
 enum {
-    CHUNK = 64,        /* rows of a line that are read at once */
+    CHUNK = 64,          /* rows of a line that are read at once */
     PASS_MAX = SQ_SLICE, /* jobs of a line that one act passes over or fails */
-    PLACE_SLICES = 4   /* slices of a published stage that one act puts in place to find a job */
+    PLACE_SLICES = 4     /* slices of a published stage that one act puts in place to find a job */
 };
 
-struct limit { int64_t max, duration_ms; };
+struct limit {
+    int64_t max, duration_ms;
+};
 
 struct taking {
-    struct sq_tx           *tx;
-    struct sq_queue        *q;
+    struct sq_tx *tx;
+    struct sq_queue *q;
     const struct emq__take *t;
-    struct emq__taken      *out;
-    struct emq__arena      *mem;
-    struct limit            limit;
-    emq_str                 prefix, queue, worker; /* in mem */
-    int64_t                 passed;
-    size_t                  bytes;
+    struct emq__taken *out;
+    struct emq__arena *mem;
+    struct limit limit;
+    emq_str prefix, queue, worker; /* in mem */
+    int64_t passed;
+    size_t bytes;
 };
 
 emq_status sq_take_check(const struct emq__take *t, emq_error *err)
@@ -66,16 +68,16 @@ emq_status sq_promote_due(struct sq_tx *tx, struct sq_queue *q, int64_t limit, i
                           emq_error *err)
 {
     struct sq_row rows[CHUNK];
-    int64_t       n = CHUNK;
-    emq_status    s = EMQ_OK;
+    int64_t n = CHUNK;
+    emq_status s = EMQ_OK;
 
     *count = 0;
     if (q->count[EMQ_DELAYED] == 0)
         return EMQ_OK;
     while (s == EMQ_OK && n == CHUNK && *count < limit) {
         struct emq__arena mem = {0};
-        sqlite3_stmt     *st = sq_stmt(tx->conn, SQ_SQL_job_due, err);
-        bool              row;
+        sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_due, err);
+        bool row;
         if (!st)
             return sq_no_stmt(err);
         sq_bind_i64(st, 1, q->qid);
@@ -93,11 +95,12 @@ emq_status sq_promote_due(struct sq_tx *tx, struct sq_queue *q, int64_t limit, i
     return s;
 }
 
-emq_status sq_next_due(struct sq_tx *tx, const struct sq_queue *q, int64_t *due_at_ms, emq_error *err)
+emq_status sq_next_due(struct sq_tx *tx, const struct sq_queue *q, int64_t *due_at_ms,
+                       emq_error *err)
 {
     sqlite3_stmt *st;
-    bool          found = false;
-    emq_status    s;
+    bool found = false;
+    emq_status s;
 
     *due_at_ms = 0;
     if (q->count[EMQ_DELAYED] == 0)
@@ -158,7 +161,7 @@ static int64_t room(const struct taking *k)
     if (k->q->concurrency > 0 && k->q->concurrency - k->q->count[EMQ_ACTIVE] < n)
         n = k->q->concurrency - k->q->count[EMQ_ACTIVE];
     if (k->limit.max > 0) {
-        bool    open = k->q->limit_until_ms > k->tx->now_ms;
+        bool open = k->q->limit_until_ms > k->tx->now_ms;
         int64_t left = k->limit.max - (open ? k->q->limit_count : 0);
         n = left < n ? left : n;
     }
@@ -167,7 +170,10 @@ static int64_t room(const struct taking *k)
 
 /* ---- handing out ---------------------------------------------------------------------------------- */
 
-struct head { struct sq_row row; struct emq__job *job; };
+struct head {
+    struct sq_row row;
+    struct emq__job *job;
+};
 
 static void event_active(struct sq_queue *q, const struct emq__job *j)
 {
@@ -177,7 +183,8 @@ static void event_active(struct sq_queue *q, const struct emq__job *j)
     sq_event_end(q);
 }
 
-static emq_status write_lock(struct taking *k, int64_t jid, const struct emq__job *j, emq_error *err)
+static emq_status write_lock(struct taking *k, int64_t jid, const struct emq__job *j,
+                             emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(k->tx->conn, SQ_SQL_job_take, err);
 
@@ -199,7 +206,7 @@ static emq_status write_lock(struct taking *k, int64_t jid, const struct emq__jo
 static emq_status pop(struct taking *k, struct head *h, emq_error *err)
 {
     struct sq_queue *q = k->q;
-    emq_status       s = sq_dedup_finished(k->tx, q, &h->row, k->mem, err);
+    emq_status s = sq_dedup_finished(k->tx, q, &h->row, k->mem, err);
 
     if (s != EMQ_OK)
         return s;
@@ -215,7 +222,7 @@ static emq_status hand_out(struct taking *k, struct head *h, emq_error *err)
 {
     struct sq_queue *q = k->q;
     struct emq__job *j = h->job;
-    char             token[EMQ_TOKEN_MAX + 1];
+    char token[EMQ_TOKEN_MAX + 1];
 
     q->fence = emq__fence_next(q->fence, k->tx->now_ms * 1000);
     emq__token_format(k->worker, q->fence, token);
@@ -249,15 +256,19 @@ static emq_status hand_out(struct taking *k, struct head *h, emq_error *err)
 static emq_status fail_deferred(struct taking *k, struct head *h, emq_error *err)
 {
     struct emq__opts o;
-    bool             gone;
-    emq_str          text = h->job->deferred_failure;
+    bool gone;
+    emq_str text = h->job->deferred_failure;
 
     (void)emq__opts_read(h->job->opts, k->mem, &o);
     k->out->deferred++;
     k->passed++;
-    const struct sq_finish f = {.state = EMQ_FAILED_STATE, .atm = h->row.atm, .ats = h->row.ats,
-                                .stalled = h->row.stalled, .reason = text,
-                                .keep = o.keep_failed, .prev = emq_state_name(h->row.state)};
+    const struct sq_finish f = {.state = EMQ_FAILED_STATE,
+                                .atm = h->row.atm,
+                                .ats = h->row.ats,
+                                .stalled = h->row.stalled,
+                                .reason = text,
+                                .keep = o.keep_failed,
+                                .prev = emq_state_name(h->row.state)};
     return sq_finish(k->tx, k->q, &h->row, &f, &gone, k->mem, err);
 }
 
@@ -278,10 +289,10 @@ static emq_status read_line(struct taking *k, int32_t state, int64_t ord1, int64
                             emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(k->tx->conn, SQ_SQL_job_line, err);
-    size_t        left = (size_t)room(k);
-    size_t        bytes = k->bytes;
-    bool          row;
-    emq_status    s;
+    size_t left = (size_t)room(k);
+    size_t bytes = k->bytes;
+    bool row;
+    emq_status s;
 
     *n = 0;
     *want = left < CHUNK ? left : CHUNK;
@@ -313,9 +324,9 @@ static emq_status read_line(struct taking *k, int32_t state, int64_t ord1, int64
 static emq_status take_line(struct taking *k, int32_t state, int64_t barrier, emq_error *err)
 {
     struct head list[CHUNK];
-    int64_t     ord1 = INT64_MIN, ord2 = INT64_MIN;
-    size_t      n = 1, want = 1;
-    emq_status  s = EMQ_OK;
+    int64_t ord1 = INT64_MIN, ord2 = INT64_MIN;
+    size_t n = 1, want = 1;
+    emq_status s = EMQ_OK;
 
     while (s == EMQ_OK && n == want && k->q->count[state] > 0 && may_take(k)) {
         s = read_line(k, state, ord1, ord2, barrier, list, &n, &want, err);
@@ -331,10 +342,11 @@ static emq_status take_line(struct taking *k, int32_t state, int64_t barrier, em
 /* While a published stage is not all in its places, only what stands before it is taken. */
 static emq_status take_lines(struct taking *k, emq_error *err)
 {
-    int64_t    barrier = INT64_MAX;
+    int64_t barrier = INT64_MAX;
     emq_status s = EMQ_OK;
 
-    for (int i = 0; s == EMQ_OK && k->q->publishing > 0 && i < PLACE_SLICES && k->out->n == 0; i++) {
+    for (int i = 0; s == EMQ_OK && k->q->publishing > 0 && i < PLACE_SLICES && k->out->n == 0;
+         i++) {
         s = sq_stage_place(k->tx, k->q, SQ_SLICE, err);
         if (s == EMQ_OK)
             s = sq_stage_barrier(k->tx, k->q, &barrier, err);
@@ -351,13 +363,18 @@ static emq_status take_lines(struct taking *k, emq_error *err)
 emq_status sq_take(struct sq_tx *tx, struct sq_queue *q, const struct emq__take *t,
                    struct emq__taken *out, struct emq__arena *mem, emq_error *err)
 {
-    struct taking k = {.tx = tx, .q = q, .t = t, .out = out, .mem = mem, .limit = limit_of(q, t),
+    struct taking k = {.tx = tx,
+                       .q = q,
+                       .t = t,
+                       .out = out,
+                       .mem = mem,
+                       .limit = limit_of(q, t),
                        .prefix = emq__arena_str(mem, q->prefix),
                        .queue = emq__arena_str(mem, q->name),
                        .worker = emq__arena_str(mem, t->worker)};
-    bool          told = q->wake;
-    int64_t       promoted;
-    emq_status    s;
+    bool told = q->wake;
+    int64_t promoted;
+    emq_status s;
 
     *out = (struct emq__taken){0};
     out->jobs = emq__arena_zalloc(mem, (size_t)t->count, sizeof(struct emq__job *));
@@ -381,138 +398,19 @@ emq_status sq_take(struct sq_tx *tx, struct sq_queue *q, const struct emq__take 
     return s;
 }
 
-/* ---- receipts ------------------------------------------------------------------------------------- */
-
-static void whole_put(struct emq__buf *b, const struct emq__job *j)
-{
-    const emq_str texts[] = {j->name, j->data.bytes, j->opts, j->failed_reason, j->stacktrace,
-                             j->progress, j->processed_by, j->dedup_id, j->group, j->parent_key,
-                             j->parent, j->scheduler};
-    const int64_t numbers[] = {j->data.kind, j->timestamp_at_ms, j->delay_ms, j->processed_at_ms,
-                               j->priority, j->attempts_made, j->attempts_started, j->stalled};
-
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(texts); i++)
-        sq_put_str(b, texts[i]);
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(numbers); i++)
-        sq_put_i64(b, numbers[i]);
-}
-
-static void whole_get(struct sq_reader *r, struct emq__job *j)
-{
-    emq_str *const texts[] = {&j->name, &j->data.bytes, &j->opts, &j->failed_reason,
-                              &j->stacktrace, &j->progress, &j->processed_by, &j->dedup_id,
-                              &j->group, &j->parent_key, &j->parent, &j->scheduler};
-    int32_t *const narrow[] = {&j->priority, &j->attempts_made, &j->attempts_started, &j->stalled};
-
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(texts); i++)
-        *texts[i] = sq_get_str(r);
-    j->data.kind = (enum emq__kind)sq_get_i64(r);
-    j->timestamp_at_ms = sq_get_i64(r);
-    j->delay_ms = sq_get_i64(r);
-    j->processed_at_ms = sq_get_i64(r);
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(narrow); i++)
-        *narrow[i] = (int32_t)sq_get_i64(r);
-    j->state = EMQ_ACTIVE;
-    j->mode = EMQ_FIRE_AND_FORGET;
-}
-
-void sq_taken_put(struct emq__buf *b, const struct emq__taken *t, int32_t mode)
-{
-    sq_put_i64(b, mode);
-    sq_put_i64(b, t->limited_ms);
-    sq_put_i64(b, t->next_due_at_ms);
-    sq_put_i64(b, t->deferred);
-    sq_put_i64(b, (t->paused ? 1 : 0) | (t->maxed ? 2 : 0));
-    sq_put_i64(b, (int64_t)t->n);
-    for (size_t i = 0; i < t->n; i++) {
-        sq_put_str(b, t->jobs[i]->id);
-        sq_put_str(b, t->jobs[i]->token);
-        sq_put_i64(b, t->jobs[i]->fence);
-        if (mode == EMQ_FIRE_AND_FORGET)
-            whole_put(b, t->jobs[i]);
-    }
-}
-
-/* One job of a receipt. A job that was recovered or settled since is given as it is now, but under
- * the token of the receipt, which the store will refuse: its holder learns that it is lost. */
-static emq_status taken_one(struct sq_tx *tx, const struct sq_queue *q, struct sq_reader *r,
-                            int32_t mode, struct emq__job **out, struct emq__arena *mem,
-                            emq_error *err)
-{
-    emq_str          id = sq_get_str(r), token = sq_get_str(r);
-    int64_t          fence = sq_get_i64(r);
-    struct emq__job *j = NULL;
-    emq_status       s = EMQ_OK;
-
-    *out = NULL;
-    if (mode == EMQ_FIRE_AND_FORGET) {
-        j = emq__arena_zalloc(mem, 1, sizeof *j);
-        if (!j)
-            return emq__fail(err, EMQ_E_NOMEM, 0, "take", "no memory for a job");
-        whole_get(r, j);
-        j->id = id;
-    } else if (q) {
-        s = sq_job_get(tx, q, id, mem, &j, err);
-    }
-    if (s != EMQ_OK || !j)
-        return s == EMQ_NOT_FOUND ? EMQ_OK : s;
-    j->state = EMQ_ACTIVE;
-    j->token = token;
-    j->fence = fence;
-    *out = j;
-    return EMQ_OK;
-}
-
-emq_status sq_taken_get(struct sq_tx *tx, const struct sq_queue *q, struct sq_reader *r,
-                        struct emq__taken *out, struct emq__arena *mem, emq_error *err)
-{
-    int32_t    mode = (int32_t)sq_get_i64(r);
-    int64_t    flags, n;
-    emq_status s = EMQ_OK;
-
-    *out = (struct emq__taken){0};
-    out->limited_ms = sq_get_i64(r);
-    out->next_due_at_ms = sq_get_i64(r);
-    out->deferred = sq_get_i64(r);
-    flags = sq_get_i64(r);
-    out->paused = flags & 1;
-    out->maxed = flags & 2;
-    n = sq_get_i64(r);
-    if (r->bad || n < 0 || n > EMQ__BATCH_MAX)
-        return emq__fail(err, EMQ_E_CORRUPT, 0, "take", "the stored answer cannot be read");
-    out->jobs = emq__arena_zalloc(mem, (size_t)n + 1, sizeof(struct emq__job *));
-    if (!out->jobs)
-        return emq__fail(err, EMQ_E_NOMEM, 0, "take", "no memory for %lld jobs", (long long)n);
-    for (int64_t i = 0; s == EMQ_OK && i < n; i++) {
-        struct emq__job *j;
-        s = taken_one(tx, q, r, mode, &j, mem, err);
-        if (s == EMQ_OK && j) {
-            if (!j->prefix.ptr && q) {
-                j->prefix = emq__arena_str(mem, q->prefix);
-                j->queue = emq__arena_str(mem, q->name);
-            }
-            out->jobs[out->n++] = j;
-        }
-    }
-    if (s == EMQ_OK && r->bad)
-        return emq__fail(err, EMQ_E_CORRUPT, 0, "take", "the stored answer cannot be read");
-    return s;
-}
-
 /* ---- the act -------------------------------------------------------------------------------------- */
 
 struct take_act {
     const struct emq__take_req *req;
-    struct emq__take_res       *res;
-    struct emq__arena          *mem;
-    bool                        done; /* answered by the read */
+    struct emq__take_res *res;
+    struct emq__arena *mem;
+    bool done; /* answered by the read */
 };
 
 static emq_status repeat(struct sq_tx *tx, struct take_act *a, const struct sq_queue *q,
                          emq_str body, emq_error *err)
 {
-    struct sq_reader r = {(const unsigned char *)body.ptr,
-                          (const unsigned char *)body.ptr + body.len, false};
+    struct sq_reader r = sq_reader_of(body);
 
     return sq_taken_get(tx, q, &r, &a->res->taken, a->mem, err);
 }
@@ -520,7 +418,7 @@ static emq_status repeat(struct sq_tx *tx, struct take_act *a, const struct sq_q
 static emq_status take_receipt(struct sq_tx *tx, const struct take_act *a, emq_error *err)
 {
     struct emq__buf b;
-    emq_status      s;
+    emq_status s;
 
     if (a->req->call.session.len == 0)
         return EMQ_OK;
@@ -537,9 +435,9 @@ static emq_status look_act(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct take_act *a = arg;
     struct emq__taken *out = &a->res->taken;
-    struct sq_queue  q;
-    emq_str          body;
-    emq_status       found, s;
+    struct sq_queue q;
+    emq_str body;
+    emq_status found, s;
 
     a->done = false;
     a->res->now_ms = tx->now_ms;
@@ -569,9 +467,9 @@ static emq_status look_act(struct sq_tx *tx, void *arg, emq_error *err)
 static emq_status take_act(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct take_act *a = arg;
-    struct sq_queue  q;
-    emq_str          body;
-    emq_status       found, s;
+    struct sq_queue q;
+    emq_str body;
+    emq_status found, s;
 
     a->res->now_ms = tx->now_ms;
     a->res->taken = (struct emq__taken){0};
@@ -596,7 +494,7 @@ emq_status sq_act_take(struct emq__engine *e, const struct emq__take_req *req,
                        struct emq__take_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct take_act a = {.req = req, .res = res, .mem = mem};
-    emq_status      s = sq_take_check(&req->take, err);
+    emq_status s = sq_take_check(&req->take, err);
 
     if (s == EMQ_OK)
         s = sq_read((struct sq *)e, look_act, &a, err);

@@ -13,8 +13,8 @@ emq_status sq_dedup_get(struct sq_tx *tx, const struct sq_queue *q, emq_str dedu
                         struct emq__arena *mem, struct sq_dedup *out, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_dedup_get, err);
-    bool          found = false;
-    emq_status    s;
+    bool found = false;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -67,8 +67,8 @@ emq_status sq_dedup_release(struct sq_tx *tx, const struct sq_queue *q, emq_str 
                             emq_str owner, bool *done, emq_error *err)
 {
     struct emq__arena mem = {0};
-    struct sq_dedup   d = {0};
-    emq_status        s = sq_dedup_get(tx, q, dedup_id, &mem, &d, err);
+    struct sq_dedup d = {0};
+    emq_status s = sq_dedup_get(tx, q, dedup_id, &mem, &d, err);
 
     *done = s == EMQ_OK && (owner.len == 0 || emq__str_eq(owner, d.owner));
     emq__arena_free(&mem);
@@ -125,7 +125,7 @@ static emq_status replace(struct sq_tx *tx, struct sq_queue *q, const struct sq_
                           const struct emq__dedup *d, const struct sq_dedup *key,
                           const struct sq_row *owner, emq_error *err)
 {
-    bool       keep_ttl = !d->keep_last && d->ttl_ms > 0 && !d->extend;
+    bool keep_ttl = !d->keep_last && d->ttl_ms > 0 && !d->extend;
     emq_status s;
 
     sq_event_begin(q, "removed");
@@ -170,9 +170,9 @@ emq_status sq_dedup_admit(struct sq_tx *tx, struct sq_queue *q, const struct sq_
                           struct emq__arena *mem, emq_error *err)
 {
     struct sq_dedup key = {0};
-    struct sq_row   row = {0};
-    emq_status      s = sq_dedup_get(tx, q, d->id, mem, &key, err);
-    bool            alive = false;
+    struct sq_row row = {0};
+    emq_status s = sq_dedup_get(tx, q, d->id, mem, &key, err);
+    bool alive = false;
 
     if (s != EMQ_OK && s != EMQ_NOT_FOUND)
         return s;
@@ -202,10 +202,11 @@ static emq_status next_get(struct sq_tx *tx, const struct sq_queue *q, emq_str d
                            struct emq__arena *mem, struct sq_new *j, bool *found, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_dedup_next_get, err);
-    emq_str *const texts[] = {&j->id, &j->name, NULL, NULL, NULL, &j->group, &j->scheduler,
-                              &j->parent_key, &j->parent, &j->opts, NULL, &j->data.bytes};
-    bool          full = true;
-    emq_status    s;
+    emq_str *const texts[] = {&j->id,     &j->name,  NULL,          NULL,
+                              NULL,       &j->group, &j->scheduler, &j->parent_key,
+                              &j->parent, &j->opts,  NULL,          &j->data.bytes};
+    bool full = true;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -235,9 +236,9 @@ static emq_status next_add(struct sq_tx *tx, struct sq_queue *q, emq_str dedup_i
                            struct emq__arena *mem, emq_error *err)
 {
     struct sq_new j = {.dedup_id = dedup_id, .timestamp_at_ms = tx->now_ms};
-    bool          found = false, exists = false;
-    int32_t       state;
-    emq_status    s = next_get(tx, q, dedup_id, mem, &j, &found, err);
+    bool found = false, exists = false;
+    int32_t state;
+    emq_status s = next_get(tx, q, dedup_id, mem, &j, &found, err);
 
     if (s != EMQ_OK)
         return s;
@@ -262,7 +263,7 @@ emq_status sq_dedup_finished(struct sq_tx *tx, struct sq_queue *q, const struct 
                              struct emq__arena *mem, emq_error *err)
 {
     struct sq_dedup key = {0};
-    emq_status      s;
+    emq_status s;
 
     if (row->dedup_id.len == 0)
         return EMQ_OK;

@@ -10,9 +10,9 @@
 #include "base/json.h"
 
 enum {
-    TRIM_SLACK = 100,   /* the log may be longer by this before rows are removed */
-    TRIM_ROWS = 256,    /* removed by one act at most */
-    VALUE_MAX = 1024    /* a longer result is null in its event; the job has it */
+    TRIM_SLACK = 100, /* the log may be longer by this before rows are removed */
+    TRIM_ROWS = 256,  /* removed by one act at most */
+    VALUE_MAX = 1024  /* a longer result is null in its event; the job has it */
 };
 
 static bool events_on(const struct sq_queue *q)
@@ -72,7 +72,7 @@ void sq_event_json(struct sq_queue *q, const char *field, emq_str json)
 void sq_event_payload(struct sq_queue *q, const char *field, struct emq__payload p)
 {
     struct emq__buf *b = &q->events;
-    size_t           from;
+    size_t from;
 
     if (!events_on(q))
         return;
@@ -123,9 +123,9 @@ static emq_status insert_row(struct sq_tx *tx, struct sq_queue *q, emq_str body,
 static emq_status trim(struct sq_tx *tx, struct sq_queue *q, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_event_oldest, err);
-    int64_t       ms = 0, seq = 0, gone = 0;
-    bool          row;
-    emq_status    s;
+    int64_t ms = 0, seq = 0, gone = 0;
+    bool row;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -154,7 +154,7 @@ static emq_status trim(struct sq_tx *tx, struct sq_queue *q, emq_error *err)
 
 emq_status sq_events_flush(struct sq_tx *tx, struct sq_queue *q, emq_error *err)
 {
-    emq_str    rest = emq__buf_view(&q->events);
+    emq_str rest = emq__buf_view(&q->events);
     emq_status s = EMQ_OK;
 
     if (q->events.failed)
@@ -166,7 +166,7 @@ emq_status sq_events_flush(struct sq_tx *tx, struct sq_queue *q, emq_error *err)
     }
     while (s == EMQ_OK && q->n_events > 0) {
         int64_t n = q->n_events < SQ_EVENT_ROW_MAX ? q->n_events : SQ_EVENT_ROW_MAX;
-        size_t  len = rest.len;
+        size_t len = rest.len;
         if (n < q->n_events) {
             const char *p = rest.ptr;
             for (int64_t i = 0; i < n; i++)

@@ -9,12 +9,14 @@
 #include "base/str.h"
 #include "engine/sqlite/stage.h"
 
-enum { EVENT_BYTES_MAX = 256 * 1024 * 1024 }; /* of one act: 1,000 entries with the longest names and reasons */
+enum {
+    EVENT_BYTES_MAX = 256 * 1024 * 1024
+}; /* of one act: 1,000 entries with the longest names and reasons */
 
 static void meta_apply(struct sq_queue *q, emq_str field, emq_str value)
 {
     int64_t n;
-    bool    number = emq__str_to_i64(value, &n) && n >= 0;
+    bool number = emq__str_to_i64(value, &n) && n >= 0;
 
     if (emq__str_is(field, "paused"))
         q->paused = true;
@@ -33,8 +35,8 @@ static void meta_apply(struct sq_queue *q, emq_str field, emq_str value)
 static emq_status meta_read(struct sq_tx *tx, struct sq_queue *q, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_queue_meta, err);
-    bool          row;
-    emq_status    s;
+    bool row;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -50,15 +52,34 @@ enum { QUEUE_COLS = 28 };
 
 static void columns(struct sq_queue *q, int64_t *cols[QUEUE_COLS])
 {
-    int64_t *const list[QUEUE_COLS] = {
-        &q->last_id, &q->fence, &q->front, &q->back,
-        &q->count[EMQ_WAITING], &q->count[EMQ_ACTIVE], &q->count[EMQ_DELAYED],
-        &q->count[EMQ_PRIORITIZED], &q->count[EMQ_WAITING_CHILDREN],
-        &q->count[EMQ_COMPLETED_STATE], &q->count[EMQ_FAILED_STATE], &q->retry_delayed,
-        &q->totals.added, &q->totals.started, &q->totals.completed, &q->totals.failed,
-        &q->totals.retried, &q->totals.recovered, &q->totals.deduplicated, &q->totals.removed,
-        &q->limit_count, &q->limit_until_ms, &q->limit_max,
-        &q->event_ms, &q->event_seq, &q->event_count, &q->publishing, &q->visible};
+    int64_t *const list[QUEUE_COLS] = {&q->last_id,
+                                       &q->fence,
+                                       &q->front,
+                                       &q->back,
+                                       &q->count[EMQ_WAITING],
+                                       &q->count[EMQ_ACTIVE],
+                                       &q->count[EMQ_DELAYED],
+                                       &q->count[EMQ_PRIORITIZED],
+                                       &q->count[EMQ_WAITING_CHILDREN],
+                                       &q->count[EMQ_COMPLETED_STATE],
+                                       &q->count[EMQ_FAILED_STATE],
+                                       &q->retry_delayed,
+                                       &q->totals.added,
+                                       &q->totals.started,
+                                       &q->totals.completed,
+                                       &q->totals.failed,
+                                       &q->totals.retried,
+                                       &q->totals.recovered,
+                                       &q->totals.deduplicated,
+                                       &q->totals.removed,
+                                       &q->limit_count,
+                                       &q->limit_until_ms,
+                                       &q->limit_max,
+                                       &q->event_ms,
+                                       &q->event_seq,
+                                       &q->event_count,
+                                       &q->publishing,
+                                       &q->visible};
 
     memcpy(cols, list, sizeof list);
 }
@@ -66,8 +87,8 @@ static void columns(struct sq_queue *q, int64_t *cols[QUEUE_COLS])
 static emq_status queue_read(struct sq_tx *tx, struct sq_queue *q, bool *found, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_queue_get, err);
-    int64_t      *cols[QUEUE_COLS];
-    emq_status    s;
+    int64_t *cols[QUEUE_COLS];
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -87,7 +108,7 @@ static emq_status queue_read(struct sq_tx *tx, struct sq_queue *q, bool *found, 
 static emq_status queue_make(struct sq_tx *tx, struct sq_queue *q, bool visible, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_queue_insert, err);
-    emq_status    s;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -102,17 +123,15 @@ static emq_status queue_make(struct sq_tx *tx, struct sq_queue *q, bool visible,
 
 static void queue_init(struct sq_queue *q, emq_str prefix, emq_str name)
 {
-    *q = (struct sq_queue){.prefix = prefix,
-                           .name = name,
-                           .max_events = SQ_EVENTS_DEFAULT,
-                           .trim_left = 2 * SQ_SLICE};
+    *q = (struct sq_queue){
+        .prefix = prefix, .name = name, .max_events = SQ_EVENTS_DEFAULT, .trim_left = 2 * SQ_SLICE};
     emq__buf_init(&q->events, EVENT_BYTES_MAX);
 }
 
 emq_status sq_queue_open(struct sq_tx *tx, emq_str prefix, emq_str name, bool create,
                          struct sq_queue *q, emq_error *err)
 {
-    bool       found = false;
+    bool found = false;
     emq_status s;
 
     queue_init(q, prefix, name);
@@ -130,10 +149,10 @@ emq_status sq_queue_open(struct sq_tx *tx, emq_str prefix, emq_str name, bool cr
     return meta_read(tx, q, err);
 }
 
-emq_status sq_queue_open_for_add(struct sq_tx *tx, emq_str prefix, emq_str name,
-                                 struct sq_queue *q, emq_error *err)
+emq_status sq_queue_open_for_add(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq_queue *q,
+                                 emq_error *err)
 {
-    bool       found = false;
+    bool found = false;
     emq_status s;
 
     queue_init(q, prefix, name);
@@ -145,9 +164,9 @@ emq_status sq_queue_open_for_add(struct sq_tx *tx, emq_str prefix, emq_str name,
 
 emq_status sq_queue_save(struct sq_tx *tx, struct sq_queue *q, emq_error *err)
 {
-    int64_t      *cols[QUEUE_COLS];
+    int64_t *cols[QUEUE_COLS];
     sqlite3_stmt *st;
-    emq_status    s;
+    emq_status s;
 
     if (!q->dirty && q->n_events == 0)
         return EMQ_OK;
@@ -192,18 +211,18 @@ void sq_count(struct sq_queue *q, int state, int64_t by)
 /* ---- acts on one queue ----------------------------------------------------------------------- */
 
 struct on_queue {
-    emq_str     prefix, name;
+    emq_str prefix, name;
     sq_queue_fn fn;
-    void       *arg;
-    bool        read; /* runs in a read transaction: a slice is not placed, only asked for */
-    bool        again;
+    void *arg;
+    bool read; /* runs in a read transaction: a slice is not placed, only asked for */
+    bool again;
 };
 
 static emq_status on_queue(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct on_queue *a = arg;
-    struct sq_queue  q;
-    emq_status       s;
+    struct sq_queue q;
+    emq_status s;
 
     a->again = false;
     s = sq_queue_open(tx, a->prefix, a->name, false, &q, err);
@@ -227,7 +246,7 @@ emq_status sq_write_queue(struct sq *s, emq_str prefix, emq_str name, sq_queue_f
                           emq_error *err)
 {
     struct on_queue a = {.prefix = prefix, .name = name, .fn = fn, .arg = arg};
-    emq_status      st;
+    emq_status st;
 
     do
         st = sq_write(s, on_queue, &a, err);
@@ -245,7 +264,7 @@ emq_status sq_read_queue(struct sq *s, emq_str prefix, emq_str name, sq_queue_fn
                          emq_error *err)
 {
     struct on_queue a = {.prefix = prefix, .name = name, .fn = fn, .arg = arg};
-    emq_status      st;
+    emq_status st;
 
     for (;;) {
         a.read = true;

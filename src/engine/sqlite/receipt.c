@@ -17,9 +17,9 @@ emq_status sq_receipt_find(struct sq_tx *tx, struct emq__call call, enum sq_rece
                            struct emq__arena *mem, emq_str *body, emq_error *err)
 {
     static const char where[] = "repeat of an act";
-    sqlite3_stmt     *st;
-    bool              found = false;
-    emq_status        s;
+    sqlite3_stmt *st;
+    bool found = false;
+    emq_status s;
 
     if (call.session.len == 0)
         return EMQ_NOT_FOUND;
@@ -83,8 +83,8 @@ emq_status sq_receipt_store(struct sq_tx *tx, struct emq__call call, enum sq_rec
                             emq_str body, emq_error *err)
 {
     static const char where[] = "store receipt";
-    struct emq__buf   b;
-    emq_status        s;
+    struct emq__buf b;
+    emq_status s;
 
     if (call.session.len == 0)
         return EMQ_OK;

@@ -10,14 +10,17 @@
 
 enum { CHUNK = 64 }; /* records looked at in one go */
 
-struct old { int64_t jid, ord1, ord2; int32_t side, logs; };
+struct old {
+    int64_t jid, ord1, ord2;
+    int32_t side, logs;
+};
 
 /* Deletes rows that are the oldest of their state. */
 static emq_status delete_oldest(struct sq_tx *tx, struct sq_queue *q, int32_t state,
                                 const struct old *list, int64_t n, emq_error *err)
 {
     sqlite3_stmt *st;
-    emq_status    s = EMQ_OK;
+    emq_status s = EMQ_OK;
 
     if (n == 1)
         return sq_delete_rows(tx, list[0].jid, list[0].side, list[0].logs, err);
@@ -41,12 +44,12 @@ static emq_status delete_oldest(struct sq_tx *tx, struct sq_queue *q, int32_t st
 static emq_status remove_oldest(struct sq_tx *tx, struct sq_queue *q, int32_t state, int64_t want,
                                 int64_t until_ms, int64_t *removed, emq_error *err)
 {
-    struct old    list[CHUNK];
-    int64_t       limit = want > 0 && want < CHUNK ? want + 1 : CHUNK;
+    struct old list[CHUNK];
+    int64_t limit = want > 0 && want < CHUNK ? want + 1 : CHUNK;
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_oldest, err);
-    int64_t       n = 0;
-    bool          row;
-    emq_status    s;
+    int64_t n = 0;
+    bool row;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -60,8 +63,10 @@ static emq_status remove_oldest(struct sq_tx *tx, struct sq_queue *q, int32_t st
             q->oldest[state] = finished;
             break;
         }
-        list[n++] = (struct old){.jid = sq_col_i64(st, 1), .side = (int32_t)sq_col_i64(st, 2),
-                                 .logs = (int32_t)sq_col_i64(st, 3), .ord1 = sq_col_i64(st, 4),
+        list[n++] = (struct old){.jid = sq_col_i64(st, 1),
+                                 .side = (int32_t)sq_col_i64(st, 2),
+                                 .logs = (int32_t)sq_col_i64(st, 3),
+                                 .ord1 = sq_col_i64(st, 4),
                                  .ord2 = sq_col_i64(st, 5)};
     }
     sqlite3_reset(st);
@@ -78,7 +83,7 @@ static emq_status retain(struct sq_tx *tx, struct sq_queue *q, int32_t state, st
                          emq_error *err)
 {
     emq_status s = EMQ_OK;
-    int64_t    removed = 1;
+    int64_t removed = 1;
 
     while (s == EMQ_OK && removed > 0 && q->trim_left > 0 && keep.count > 0 &&
            q->count[state] > keep.count)
@@ -129,9 +134,9 @@ static emq_status after_place(struct sq_tx *tx, struct sq_queue *q, int32_t stat
 static emq_status write_completed(struct sq_tx *tx, const struct sq_row *row,
                                   const struct sq_finish *f, emq_error *err)
 {
-    bool          side = f->result.kind != 0 && f->result.bytes.len > SQ_INLINE_MAX;
+    bool side = f->result.kind != 0 && f->result.bytes.len > SQ_INLINE_MAX;
     sqlite3_stmt *st;
-    emq_status    s;
+    emq_status s;
 
     if (side) {
         st = sq_stmt(tx->conn, SQ_SQL_result_insert, err);
@@ -158,8 +163,8 @@ static emq_status write_completed(struct sq_tx *tx, const struct sq_row *row,
     return sq_exec(tx->conn, st, "complete job", err);
 }
 
-static emq_status write_failed(struct sq_tx *tx, const struct sq_row *row, const struct sq_finish *f,
-                               emq_error *err)
+static emq_status write_failed(struct sq_tx *tx, const struct sq_row *row,
+                               const struct sq_finish *f, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_fail, err);
 
@@ -217,7 +222,7 @@ static int64_t expiry(const struct sq_tx *tx, struct emq__keep keep)
 emq_status sq_finish(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
                      const struct sq_finish *f, bool *gone, struct emq__arena *mem, emq_error *err)
 {
-    int32_t    from = row->state;
+    int32_t from = row->state;
     emq_status s = sq_dedup_finished(tx, q, row, mem, err);
 
     *gone = f->keep.count == 0;
@@ -269,11 +274,11 @@ emq_status sq_finish_owned(struct sq_tx *tx, struct sq_queue *q, emq_str id, emq
                            emq_error *err)
 {
     const struct sq_finish f = {.state = EMQ_COMPLETED_STATE, .result = result, .prev = "active"};
-    bool                   kept = keep.count != 0;
-    emq_str                worker;
-    int64_t                fence;
-    sqlite3_stmt          *st;
-    emq_status             s;
+    bool kept = keep.count != 0;
+    emq_str worker;
+    int64_t fence;
+    sqlite3_stmt *st;
+    emq_status s;
 
     *done = false;
     if (result.bytes.len > SQ_INLINE_MAX || !token_split(token, &worker, &fence))

@@ -30,13 +30,20 @@ static emq_status no_memory(emq_error *err)
 
 emq_status sq_row_read(sqlite3_stmt *st, struct emq__arena *mem, struct sq_row *row, emq_error *err)
 {
-    int64_t *const wide[] = {&row->jid, &row->ord1, &row->ord2, &row->fence, &row->lock_end,
-                             &row->lock_boot, &row->delay_ms, &row->timestamp_at_ms,
-                             &row->finished_at_ms, &row->expires_at_ms};
-    int32_t *const narrow[] = {&row->state, &row->priority, &row->atm, &row->ats, &row->stalled,
-                               &row->mode, &row->cancel, &row->logs, &row->side};
-    emq_str *const text[] = {&row->id, &row->worker, &row->dedup_id, &row->deferred,
-                             &row->parent_key, &row->scheduler};
+    int64_t *const wide[] = {&row->jid,
+                             &row->ord1,
+                             &row->ord2,
+                             &row->fence,
+                             &row->lock_end,
+                             &row->lock_boot,
+                             &row->delay_ms,
+                             &row->timestamp_at_ms,
+                             &row->finished_at_ms,
+                             &row->expires_at_ms};
+    int32_t *const narrow[] = {&row->state, &row->priority, &row->atm,  &row->ats, &row->stalled,
+                               &row->mode,  &row->cancel,   &row->logs, &row->side};
+    emq_str *const text[] = {&row->id,       &row->worker,     &row->dedup_id,
+                             &row->deferred, &row->parent_key, &row->scheduler};
     int col = 0;
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(wide); i++)
@@ -53,8 +60,8 @@ emq_status sq_row_get(struct sq_tx *tx, const struct sq_queue *q, emq_str id,
                       struct emq__arena *mem, struct sq_row *row, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_by_id, err);
-    bool          found = false;
-    emq_status    s;
+    bool found = false;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -85,11 +92,43 @@ bool sq_row_locked(const struct sq_tx *tx, const struct sq_row *row)
 
 /* Columns of emq_job, in the order of the schema. */
 enum col {
-    COL_JID, COL_QID, COL_ID, COL_STATE, COL_ORD1, COL_ORD2, COL_PRIORITY, COL_ATM, COL_ATS,
-    COL_STALLED, COL_FENCE, COL_LOCK_END, COL_LOCK_BOOT, COL_MODE, COL_CANCEL, COL_LOGS, COL_SIDE,
-    COL_DATA_KIND, COL_RESULT_KIND, COL_TIMESTAMP, COL_DELAY, COL_PROCESSED, COL_FINISHED,
-    COL_EXPIRES, COL_WORKER, COL_NAME, COL_DEDUP_ID, COL_DEFERRED, COL_GROUP, COL_SCHEDULER,
-    COL_PARENT_KEY, COL_PARENT, COL_OPTS, COL_DATA, COL_RESULT, COL_PROGRESS, COL_FAILED_REASON,
+    COL_JID,
+    COL_QID,
+    COL_ID,
+    COL_STATE,
+    COL_ORD1,
+    COL_ORD2,
+    COL_PRIORITY,
+    COL_ATM,
+    COL_ATS,
+    COL_STALLED,
+    COL_FENCE,
+    COL_LOCK_END,
+    COL_LOCK_BOOT,
+    COL_MODE,
+    COL_CANCEL,
+    COL_LOGS,
+    COL_SIDE,
+    COL_DATA_KIND,
+    COL_RESULT_KIND,
+    COL_TIMESTAMP,
+    COL_DELAY,
+    COL_PROCESSED,
+    COL_FINISHED,
+    COL_EXPIRES,
+    COL_WORKER,
+    COL_NAME,
+    COL_DEDUP_ID,
+    COL_DEFERRED,
+    COL_GROUP,
+    COL_SCHEDULER,
+    COL_PARENT_KEY,
+    COL_PARENT,
+    COL_OPTS,
+    COL_DATA,
+    COL_RESULT,
+    COL_PROGRESS,
+    COL_FAILED_REASON,
     COL_STACKTRACE
 };
 
@@ -117,12 +156,22 @@ static void read_numbers(struct sq_tx *tx, sqlite3_stmt *st, struct emq__job *j)
 
 static bool read_texts(sqlite3_stmt *st, struct emq__arena *mem, struct emq__job *j)
 {
-    const struct { enum col col; emq_str *out; } list[] = {
-        {COL_ID, &j->id}, {COL_WORKER, &j->processed_by}, {COL_NAME, &j->name},
-        {COL_DEDUP_ID, &j->dedup_id}, {COL_DEFERRED, &j->deferred_failure},
-        {COL_GROUP, &j->group}, {COL_SCHEDULER, &j->scheduler}, {COL_PARENT_KEY, &j->parent_key},
-        {COL_PARENT, &j->parent}, {COL_OPTS, &j->opts}, {COL_PROGRESS, &j->progress},
-        {COL_FAILED_REASON, &j->failed_reason}, {COL_STACKTRACE, &j->stacktrace}};
+    const struct {
+        enum col col;
+        emq_str *out;
+    } list[] = {{COL_ID, &j->id},
+                {COL_WORKER, &j->processed_by},
+                {COL_NAME, &j->name},
+                {COL_DEDUP_ID, &j->dedup_id},
+                {COL_DEFERRED, &j->deferred_failure},
+                {COL_GROUP, &j->group},
+                {COL_SCHEDULER, &j->scheduler},
+                {COL_PARENT_KEY, &j->parent_key},
+                {COL_PARENT, &j->parent},
+                {COL_OPTS, &j->opts},
+                {COL_PROGRESS, &j->progress},
+                {COL_FAILED_REASON, &j->failed_reason},
+                {COL_STACKTRACE, &j->stacktrace}};
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(list); i++)
         if (!copy_col(st, (int)list[i].col, mem, list[i].out))
@@ -143,8 +192,8 @@ static emq_status read_payload(struct sq_tx *tx, sqlite3_stmt *st, enum col kind
                                struct emq__payload *out, emq_error *err)
 {
     sqlite3_stmt *side_st;
-    bool          found = false;
-    emq_status    s;
+    bool found = false;
+    emq_status s;
 
     out->kind = (enum emq__kind)sq_col_i64(st, (int)kind);
     out->bytes = emq_strn("", 0);
@@ -167,8 +216,8 @@ emq_status sq_job_read(struct sq_tx *tx, sqlite3_stmt *st, emq_str prefix, emq_s
                        struct emq__arena *mem, struct emq__job **out, emq_error *err)
 {
     struct emq__job *j = emq__arena_zalloc(mem, 1, sizeof *j);
-    int64_t          side = sq_col_i64(st, COL_SIDE);
-    emq_status       s;
+    int64_t side = sq_col_i64(st, COL_SIDE);
+    emq_status s;
 
     if (!j)
         return no_memory(err);
@@ -220,8 +269,8 @@ emq_status sq_job_get(struct sq_tx *tx, const struct sq_queue *q, emq_str id,
                       struct emq__arena *mem, struct emq__job **out, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_all_by_id, err);
-    bool          found = false;
-    emq_status    s;
+    bool found = false;
+    emq_status s;
 
     *out = NULL;
     if (!st)
@@ -241,9 +290,9 @@ emq_status sq_opts_of(struct sq_tx *tx, const struct sq_row *row, struct emq__ar
                       struct emq__opts *out, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_opts, err);
-    emq_str       text = {0};
-    bool          found = false;
-    emq_status    s;
+    emq_str text = {0};
+    bool found = false;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -307,7 +356,7 @@ emq_status sq_row_requeue(struct sq_tx *tx, struct sq_queue *q, struct sq_row *r
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_requeue, err);
     struct sq_row new = *row;
-    emq_status    s;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -369,7 +418,7 @@ emq_status sq_row_reprocess(struct sq_tx *tx, struct sq_queue *q, struct sq_row 
 {
     sqlite3_stmt *st;
     struct sq_row new = *row;
-    emq_status    s = EMQ_OK;
+    emq_status s = EMQ_OK;
 
     if (row->state == EMQ_COMPLETED_STATE && (row->side & SQ_SIDE_RESULT)) {
         s = delete_side(tx, SQ_SQL_result_delete, row->jid, err);
@@ -400,13 +449,15 @@ emq_status sq_row_reprocess(struct sq_tx *tx, struct sq_queue *q, struct sq_row 
 
 emq_status sq_delete_rows(struct sq_tx *tx, int64_t jid, int32_t side, int32_t logs, emq_error *err)
 {
-    const struct { bool has; enum sq_sql sql; } list[] = {
-        {true, SQ_SQL_job_delete},
-        {side & SQ_SIDE_DATA, SQ_SQL_data_delete},
-        {side & SQ_SIDE_RESULT, SQ_SQL_result_delete},
-        {side & SQ_SIDE_DEPENDENCY, SQ_SQL_dependency_delete},
-        {side & SQ_SIDE_HISTORY, SQ_SQL_history_delete},
-        {logs > 0, SQ_SQL_log_delete}};
+    const struct {
+        bool has;
+        enum sq_sql sql;
+    } list[] = {{true, SQ_SQL_job_delete},
+                {side & SQ_SIDE_DATA, SQ_SQL_data_delete},
+                {side & SQ_SIDE_RESULT, SQ_SQL_result_delete},
+                {side & SQ_SIDE_DEPENDENCY, SQ_SQL_dependency_delete},
+                {side & SQ_SIDE_HISTORY, SQ_SQL_history_delete},
+                {logs > 0, SQ_SQL_log_delete}};
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(list); i++) {
         emq_status s = list[i].has ? delete_side(tx, list[i].sql, jid, err) : EMQ_OK;
@@ -420,7 +471,7 @@ emq_status sq_row_delete(struct sq_tx *tx, struct sq_queue *q, const struct sq_r
                          emq_error *err)
 {
     emq_status s = EMQ_OK;
-    bool       done;
+    bool done;
 
     if (dedup && row->dedup_id.len)
         s = sq_dedup_release(tx, q, row->dedup_id, row->id, &done, err);
@@ -443,7 +494,7 @@ emq_status sq_history(struct sq_tx *tx, struct sq_row *row, const char *what, em
                       emq_str detail, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_history_add, err);
-    emq_status    s;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);

@@ -22,9 +22,9 @@
 enum { SQ_STAGED = 8, SQ_STATES = 9 };
 enum { SQ_SIDE_DATA = 1, SQ_SIDE_RESULT = 2, SQ_SIDE_DEPENDENCY = 4, SQ_SIDE_HISTORY = 8 };
 enum {
-    SQ_INLINE_MAX = 1024,     /* longer payloads live in emq_data, emq_result */
-    SQ_SLICE = 1000,          /* jobs moved by one act without being asked for: promotion, placing */
-    SQ_EVENT_ROW_MAX = 100,   /* events in one row of emq_event */
+    SQ_INLINE_MAX = 1024,   /* longer payloads live in emq_data, emq_result */
+    SQ_SLICE = 1000,        /* jobs moved by one act without being asked for: promotion, placing */
+    SQ_EVENT_ROW_MAX = 100, /* events in one row of emq_event */
     SQ_EVENTS_DEFAULT = 10000 /* opts.maxLenEvents when it is not set */
 };
 
@@ -47,17 +47,18 @@ struct sq_queue {
     int64_t limit_count, limit_until_ms, limit_max;
     int64_t event_ms, event_seq, event_count, publishing, visible;
     /* from emq_meta; 0 = not set */
-    bool    paused;
+    bool paused;
     int64_t concurrency, max, duration, max_events;
     /* during the act */
-    bool    dirty; /* set by everything below that changes a column; set it when you change one */
-    bool    wake;  /* sq_queue_save() rings the bell: work became ready, or a slot free */
-    bool    wake_events; /* and the other one, for those who wait for results; events set it too */
+    bool dirty; /* set by everything below that changes a column; set it when you change one */
+    bool wake;  /* sq_queue_save() rings the bell: work became ready, or a slot free */
+    bool wake_events; /* and the other one, for those who wait for results; events set it too */
     struct emq__buf events; /* lines not yet stored */
     int64_t n_events;
-    int64_t trim_left;      /* records that retention may still remove in this act */
-    bool    trim_later;     /* retention of finished jobs waits until sq_retain_now(), a gain for batches */
-    bool    trim[SQ_STATES];
+    int64_t trim_left; /* records that retention may still remove in this act */
+    bool
+        trim_later; /* retention of finished jobs waits until sq_retain_now(), a gain for batches */
+    bool trim[SQ_STATES];
     struct emq__keep trim_keep[SQ_STATES];
     int64_t oldest[SQ_STATES]; /* finished states: the oldest finished_at_ms, 0 = not known */
 };
@@ -68,11 +69,11 @@ emq_status sq_queue_open(struct sq_tx *tx, emq_str prefix, emq_str name, bool cr
                          struct sq_queue *q, emq_error *err);
 /* Stores events and the row if something changed; rings later if q->wake. */
 emq_status sq_queue_save(struct sq_tx *tx, struct sq_queue *q, emq_error *err);
-void       sq_queue_close(struct sq_queue *q);
+void sq_queue_close(struct sq_queue *q);
 /* At the concurrency limit? */
-bool       sq_queue_maxed(const struct sq_queue *q);
+bool sq_queue_maxed(const struct sq_queue *q);
 /* Counts a job in or out of a state. */
-void       sq_count(struct sq_queue *q, int state, int64_t by);
+void sq_count(struct sq_queue *q, int state, int64_t by);
 
 /* An act on one queue whose jobs must all be in their places. A big stage is put in its places after
  * its publication, in slices; until then its jobs have state 8 in their rows though the counters
@@ -101,11 +102,12 @@ struct sq_row {
 emq_status sq_row_get(struct sq_tx *tx, const struct sq_queue *q, emq_str id,
                       struct emq__arena *mem, struct sq_row *row, emq_error *err);
 /* From a stepped statement that selects the columns of job_by_id in that order. */
-emq_status sq_row_read(sqlite3_stmt *st, struct emq__arena *mem, struct sq_row *row, emq_error *err);
+emq_status sq_row_read(sqlite3_stmt *st, struct emq__arena *mem, struct sq_row *row,
+                       emq_error *err);
 /* Is this the token of the hand-out in the row ("worker:fence")? */
-bool       sq_row_token_is(const struct sq_row *row, emq_str token);
+bool sq_row_token_is(const struct sq_row *row, emq_str token);
 /* Active, and its lock still runs (by tx->boot_ms, the time before waiting for the write lock). */
-bool       sq_row_locked(const struct sq_tx *tx, const struct sq_row *row);
+bool sq_row_locked(const struct sq_tx *tx, const struct sq_row *row);
 
 /* The whole record from a stepped statement `SELECT * FROM emq_job …` (or `SELECT j.* …`): all
  * columns, in the order of the schema, nothing before them. Everything is copied into mem. prefix
@@ -113,7 +115,7 @@ bool       sq_row_locked(const struct sq_tx *tx, const struct sq_row *row);
 emq_status sq_job_read(struct sq_tx *tx, sqlite3_stmt *st, emq_str prefix, emq_str queue,
                        struct emq__arena *mem, struct emq__job **out, emq_error *err);
 /* What moves need, from the same statement; the strings are the job's. */
-void       sq_row_of_job(sqlite3_stmt *st, const struct emq__job *j, struct sq_row *row);
+void sq_row_of_job(sqlite3_stmt *st, const struct emq__job *j, struct sq_row *row);
 /* By id; EMQ_NOT_FOUND leaves *out NULL. */
 emq_status sq_job_get(struct sq_tx *tx, const struct sq_queue *q, emq_str id,
                       struct emq__arena *mem, struct emq__job **out, emq_error *err);
@@ -125,18 +127,18 @@ emq_status sq_job_get(struct sq_tx *tx, const struct sq_queue *q, emq_str id,
  * worker stay: they are the last hand-out. */
 struct sq_requeue {
     int32_t atm, ats, stalled, priority;
-    int64_t delay_ms;      /* > 0: delayed until tx->now_ms + delay_ms; else into the line */
+    int64_t delay_ms;        /* > 0: delayed until tx->now_ms + delay_ms; else into the line */
     int64_t processed_at_ms; /* -1 = leave */
-    bool    front;         /* of the line: of its own priority */
-    emq_str failed_reason; /* ptr NULL = leave */
-    emq_str stacktrace;    /* JSON; empty = leave */
+    bool front;              /* of the line: of its own priority */
+    emq_str failed_reason;   /* ptr NULL = leave */
+    emq_str stacktrace;      /* JSON; empty = leave */
 };
 struct sq_requeue sq_requeue_of(const struct sq_row *row);
 /* From any state. *row is brought up to date. Sets q->wake. */
 emq_status sq_row_requeue(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
                           const struct sq_requeue *to, emq_error *err);
 /* The event that belongs to it: `waiting{jobId[,prev]}` or `delayed{jobId,delay}`. prev NULL = none. */
-void       sq_requeue_event(struct sq_queue *q, const struct sq_row *row, const char *prev);
+void sq_requeue_event(struct sq_queue *q, const struct sq_row *row, const char *prev);
 /* finished -> line (RETRY of a finished job): clears finishedOn, processedOn, delay, failedReason or
  * result; reset: atm, ats and stc to 0. */
 emq_status sq_row_reprocess(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row, bool front,
@@ -150,14 +152,14 @@ emq_status sq_row_delete(struct sq_tx *tx, struct sq_queue *q, const struct sq_r
 /* active or unfinished -> completed or failed, whole: dedup window's end and the kept last duplicate,
  * retention, events (completed or failed, retries-exhausted), totals. `drained` is the settle act's. */
 struct sq_finish {
-    int32_t state;    /* EMQ_COMPLETED_STATE, EMQ_FAILED_STATE */
+    int32_t state; /* EMQ_COMPLETED_STATE, EMQ_FAILED_STATE */
     int32_t atm, ats, stalled;
     struct emq__payload result; /* completed */
     emq_str reason;             /* failed */
     emq_str stacktrace;         /* JSON; empty = leave */
     struct emq__keep keep;
-    int32_t attempts;           /* the job's limit, for retries-exhausted; 0 = no such event */
-    const char *prev;           /* of the event: "active", ... */
+    int32_t attempts; /* the job's limit, for retries-exhausted; 0 = no such event */
+    const char *prev; /* of the event: "active", ... */
 };
 emq_status sq_finish(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
                      const struct sq_finish *f, bool *gone, struct emq__arena *mem, emq_error *err);
@@ -183,14 +185,19 @@ void sq_event_begin(struct sq_queue *q, const char *event);
 void sq_event_str(struct sq_queue *q, const char *field, emq_str value);
 void sq_event_i64(struct sq_queue *q, const char *field, int64_t value);
 void sq_event_json(struct sq_queue *q, const char *field, emq_str json); /* null when empty */
-void sq_event_payload(struct sq_queue *q, const char *field, struct emq__payload p); /* as JSON; null over 1024 bytes */
+void sq_event_payload(struct sq_queue *q, const char *field,
+                      struct emq__payload p); /* as JSON; null over 1024 bytes */
 void sq_event_end(struct sq_queue *q);
 /* Stores the buffered lines and trims the oldest rows: amortised, at most 256 rows. */
 emq_status sq_events_flush(struct sq_tx *tx, struct sq_queue *q, emq_error *err);
 
 /* ---- dedup ids (dedup.c): docs/protocol.md section 5.2 --------------------------------------- */
 
-struct sq_dedup { emq_str owner; int64_t expires_at_ms; bool has_next; };
+struct sq_dedup {
+    emq_str owner;
+    int64_t expires_at_ms;
+    bool has_next;
+};
 /* A window that has ended counts as absent. EMQ_OK, EMQ_NOT_FOUND, failures. */
 emq_status sq_dedup_get(struct sq_tx *tx, const struct sq_queue *q, emq_str dedup_id,
                         struct emq__arena *mem, struct sq_dedup *out, emq_error *err);
@@ -205,8 +212,16 @@ emq_status sq_dedup_release(struct sq_tx *tx, const struct sq_queue *q, emq_str 
  * EMQ_NOT_FOUND: go on and call sq_receipt_store() before the end of the act. An empty session is
  * always EMQ_NOT_FOUND and is not stored. */
 enum sq_receipt_act {
-    SQ_RECEIPT_ADD = 1, SQ_RECEIPT_PUBLISH, SQ_RECEIPT_TAKE, SQ_RECEIPT_SETTLE, SQ_RECEIPT_WRITE,
-    SQ_RECEIPT_CHANGE, SQ_RECEIPT_BULK, SQ_RECEIPT_OBLITERATE, SQ_RECEIPT_DEDUP, SQ_RECEIPT_META,
+    SQ_RECEIPT_ADD = 1,
+    SQ_RECEIPT_PUBLISH,
+    SQ_RECEIPT_TAKE,
+    SQ_RECEIPT_SETTLE,
+    SQ_RECEIPT_WRITE,
+    SQ_RECEIPT_CHANGE,
+    SQ_RECEIPT_BULK,
+    SQ_RECEIPT_OBLITERATE,
+    SQ_RECEIPT_DEDUP,
+    SQ_RECEIPT_META,
     SQ_RECEIPT_SWEEP
 };
 emq_status sq_receipt_find(struct sq_tx *tx, struct emq__call call, enum sq_receipt_act act,
@@ -216,7 +231,15 @@ emq_status sq_receipt_store(struct sq_tx *tx, struct emq__call call, enum sq_rec
 /* The body: a row of numbers and strings, written and read in the same order. */
 void sq_put_i64(struct emq__buf *b, int64_t v);
 void sq_put_str(struct emq__buf *b, emq_str s);
-struct sq_reader { const unsigned char *p, *end; bool bad; };
+struct sq_reader {
+    const unsigned char *p, *end;
+    bool bad;
+};
+static inline struct sq_reader sq_reader_of(emq_str body)
+{
+    const unsigned char *p = (const unsigned char *)body.ptr;
+    return (struct sq_reader){p, p + body.len, false};
+}
 int64_t sq_get_i64(struct sq_reader *r);
 emq_str sq_get_str(struct sq_reader *r); /* points into the body */
 

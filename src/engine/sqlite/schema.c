@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 enum {
-    SCHEMA_VERSION = 1,       /* PRAGMA user_version of the last step */
+    SCHEMA_VERSION = 1,         /* PRAGMA user_version of the last step */
     APPLICATION_ID = 0x454d5131 /* "EMQ1", for file(1) */
 };
 
@@ -25,8 +25,8 @@ static emq_status run(struct sq_conn *c, const char *sql, emq_error *err)
 static emq_status version_of(struct sq_conn *c, int64_t *version, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(c, SQ_SQL_schema_version, err);
-    bool          row = false;
-    emq_status    s;
+    bool row = false;
+    emq_status s;
 
     if (!st)
         return err && err->status < 0 ? (emq_status)err->status : EMQ_E_STORE;
@@ -67,8 +67,8 @@ static emq_status migrate(struct sq_conn *c, int64_t version, emq_error *err)
 static emq_status note_boot(struct sq *s, struct sq_conn *c, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(c, SQ_SQL_boot_note, err);
-    bool          row = false;
-    emq_status    status;
+    bool row = false;
+    emq_status status;
 
     if (!st)
         return err && err->status < 0 ? (emq_status)err->status : EMQ_E_STORE;
@@ -89,7 +89,7 @@ static emq_status note_boot(struct sq *s, struct sq_conn *c, emq_error *err)
 
 emq_status sq_schema_setup(struct sq *s, struct sq_conn *c, emq_error *err)
 {
-    int64_t    version = 0;
+    int64_t version = 0;
     emq_status status = run(c, "BEGIN IMMEDIATE", err);
 
     if (status != EMQ_OK)
@@ -110,7 +110,7 @@ emq_status sq_schema_setup(struct sq *s, struct sq_conn *c, emq_error *err)
 
 emq_status sq_schema_check(struct sq_tx *tx, emq_error *err)
 {
-    int64_t    version = 0;
+    int64_t version = 0;
     emq_status s = version_of(tx->conn, &version, err);
 
     if (s != EMQ_OK || version == SCHEMA_VERSION)

@@ -10,7 +10,9 @@
 
 enum { PARTS = 64 }; /* queues of one stage that are read in one go */
 
-struct part { int64_t qid, last, by[SQ_STATES]; };
+struct part {
+    int64_t qid, last, by[SQ_STATES];
+};
 
 static emq_status bind_run(struct sq_tx *tx, enum sq_sql sql, const int64_t *v, int n,
                            emq_error *err)
@@ -34,8 +36,8 @@ static emq_status find(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq
                        bool *expired, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_stage_get, err);
-    bool          found = false;
-    emq_status    s;
+    bool found = false;
+    emq_status s;
 
     *out = (struct sq_stage){0};
     *expired = false;
@@ -58,8 +60,8 @@ emq_status sq_stage_open(struct sq_tx *tx, emq_str prefix, emq_str name, struct 
                          emq_error *err)
 {
     sqlite3_stmt *st;
-    bool          expired;
-    emq_status    s = find(tx, prefix, name, out, &expired, err);
+    bool expired;
+    emq_status s = find(tx, prefix, name, out, &expired, err);
 
     if (s == EMQ_OK && expired) /* sweep removes it under another name */
         s = bind_run(tx, SQ_SQL_stage_rename, &out->sid, 1, err);
@@ -86,8 +88,8 @@ emq_status sq_stage_save(struct sq_tx *tx, const struct sq_stage *stage, emq_err
 emq_status sq_stage_count(struct sq_tx *tx, const struct sq_stage *stage, const struct sq_queue *q,
                           const int64_t by[SQ_STATES], emq_error *err)
 {
-    const int64_t v[] = {q->qid, stage->sid, stage->jobs, by[EMQ_WAITING], by[EMQ_DELAYED],
-                         by[EMQ_PRIORITIZED]};
+    const int64_t v[] = {q->qid,          stage->sid,      stage->jobs,
+                         by[EMQ_WAITING], by[EMQ_DELAYED], by[EMQ_PRIORITIZED]};
     return bind_run(tx, SQ_SQL_stage_queue_add, v, 6, err);
 }
 
@@ -96,7 +98,7 @@ static emq_status look(struct sq_tx *tx, enum sq_sql sql, const int64_t *v, int 
                        bool *found, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, sql, err);
-    emq_status    s;
+    emq_status s;
 
     *found = false;
     if (!st)
@@ -119,9 +121,9 @@ emq_status sq_stage_state(struct sq_tx *tx, const struct sq_queue *q, const stru
                           int32_t *state, bool *expired, emq_error *err)
 {
     const int64_t v[] = {q->qid, row->ord1};
-    int64_t       published = 0, touched = 0;
-    bool          found;
-    emq_status    s = look(tx, SQ_SQL_stage_queue_is_published, v, 2, &published, &found, err);
+    int64_t published = 0, touched = 0;
+    bool found;
+    emq_status s = look(tx, SQ_SQL_stage_queue_is_published, v, 2, &published, &found, err);
 
     *expired = false;
     *state = published ? state_to_be(row->delay_ms, row->priority) : 0;
@@ -137,7 +139,7 @@ emq_status sq_stage_state(struct sq_tx *tx, const struct sq_queue *q, const stru
 struct staged {
     int64_t jid, seq, delay_ms, timestamp_at_ms, dedup_ttl_ms;
     int32_t priority, dedup_flags;
-    bool    lifo;
+    bool lifo;
     emq_str id, name, dedup_id;
 };
 
@@ -146,9 +148,9 @@ static emq_status staged_read(struct sq_tx *tx, const struct sq_queue *q, int64_
                               emq_error *err)
 {
     struct staged *list = emq__arena_zalloc(mem, (size_t)limit, sizeof *list);
-    sqlite3_stmt  *st = sq_stmt(tx->conn, SQ_SQL_stage_jobs, err);
-    bool           row, full = list != NULL;
-    emq_status     s = EMQ_OK;
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_stage_jobs, err);
+    bool row, full = list != NULL;
+    emq_status s = EMQ_OK;
 
     *n = 0;
     *out = list;
@@ -174,15 +176,17 @@ static emq_status staged_read(struct sq_tx *tx, const struct sq_queue *q, int64_
         (*n)++;
     }
     sqlite3_reset(st);
-    return full ? s : emq__fail(err, EMQ_E_NOMEM, 0, "stage", "no memory for %lld jobs", (long long)limit);
+    return full ? s
+                : emq__fail(err, EMQ_E_NOMEM, 0, "stage", "no memory for %lld jobs",
+                            (long long)limit);
 }
 
 /* Writes the place and the events. */
 static emq_status put_in_place(struct sq_tx *tx, struct sq_queue *q, const struct staged *j,
                                int64_t position, emq_error *err)
 {
-    int32_t       state = state_to_be(j->delay_ms, j->priority);
-    int64_t       due = emq__sat_add(j->timestamp_at_ms, j->delay_ms);
+    int32_t state = state_to_be(j->delay_ms, j->priority);
+    int64_t due = emq__sat_add(j->timestamp_at_ms, j->delay_ms);
     const int64_t v[] = {j->jid, state, state == EMQ_DELAYED ? due : j->priority, position,
                          j->delay_ms};
     struct sq_row row = {.state = state, .id = j->id, .ord1 = due};
@@ -198,12 +202,12 @@ static emq_status put_in_place(struct sq_tx *tx, struct sq_queue *q, const struc
 emq_status sq_stage_place(struct sq_tx *tx, struct sq_queue *q, int64_t limit, emq_error *err)
 {
     struct emq__arena mem = {0};
-    sqlite3_stmt     *st = sq_stmt(tx->conn, SQ_SQL_stage_queue_oldest, err);
-    int64_t           sid = 0, base = 0, next = 0;
-    struct staged    *list = NULL;
-    size_t            n = 0;
-    bool              found = false;
-    emq_status        s;
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_stage_queue_oldest, err);
+    int64_t sid = 0, base = 0, next = 0;
+    struct staged *list = NULL;
+    size_t n = 0;
+    bool found = false;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -233,11 +237,12 @@ emq_status sq_stage_place(struct sq_tx *tx, struct sq_queue *q, int64_t limit, e
     return s;
 }
 
-emq_status sq_stage_barrier(struct sq_tx *tx, const struct sq_queue *q, int64_t *pos, emq_error *err)
+emq_status sq_stage_barrier(struct sq_tx *tx, const struct sq_queue *q, int64_t *pos,
+                            emq_error *err)
 {
     sqlite3_stmt *st;
-    bool          found = false;
-    emq_status    s;
+    bool found = false;
+    emq_status s;
 
     *pos = INT64_MAX;
     if (q->publishing == 0)
@@ -259,12 +264,12 @@ emq_status sq_stage_barrier(struct sq_tx *tx, const struct sq_queue *q, int64_t 
 static emq_status admit(struct sq_tx *tx, struct sq_queue *q, const struct staged *j,
                         struct emq__arena *mem, emq_error *err)
 {
-    sqlite3_stmt    *st = sq_stmt(tx->conn, SQ_SQL_job_all_by_jid, err);
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_all_by_jid, err);
     struct emq__job *job = NULL;
-    emq_str          owner;
-    int32_t          owner_state;
-    bool             found = false;
-    emq_status       s;
+    emq_str owner;
+    int32_t owner_state;
+    bool found = false;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -275,12 +280,18 @@ static emq_status admit(struct sq_tx *tx, struct sq_queue *q, const struct stage
     sqlite3_reset(st);
     if (s != EMQ_OK || !job)
         return s;
-    const struct sq_new new = {.id = job->id, .name = job->name, .data = job->data,
-                               .opts = job->opts, .group = job->group,
-                               .parent_key = job->parent_key, .parent = job->parent,
-                               .scheduler = job->scheduler, .dedup_id = job->dedup_id,
+    const struct sq_new new = {.id = job->id,
+                               .name = job->name,
+                               .data = job->data,
+                               .opts = job->opts,
+                               .group = job->group,
+                               .parent_key = job->parent_key,
+                               .parent = job->parent,
+                               .scheduler = job->scheduler,
+                               .dedup_id = job->dedup_id,
                                .timestamp_at_ms = job->timestamp_at_ms,
-                               .delay_ms = job->delay_ms, .priority = job->priority,
+                               .delay_ms = job->delay_ms,
+                               .priority = job->priority,
                                .lifo = j->lifo};
     const struct emq__dedup d = {.id = job->dedup_id,
                                  .ttl_ms = j->dedup_ttl_ms,
@@ -294,7 +305,7 @@ static emq_status admit(struct sq_tx *tx, struct sq_queue *q, const struct stage
 static emq_status decide_one(struct sq_tx *tx, struct sq_queue *q, const struct staged *j,
                              int64_t *count, struct emq__arena *mem, emq_error *err)
 {
-    int32_t    state = state_to_be(j->delay_ms, j->priority);
+    int32_t state = state_to_be(j->delay_ms, j->priority);
     emq_status s = EMQ_OK;
 
     if (j->dedup_id.len)
@@ -313,15 +324,15 @@ static emq_status publish_eager(struct sq_tx *tx, struct sq_queue *q, int64_t si
                                 emq_error *err)
 {
     const int64_t v[] = {q->qid, sid};
-    int64_t       from = 0;
-    size_t        n = SQ_SLICE;
-    emq_status    s = EMQ_OK;
+    int64_t from = 0;
+    size_t n = SQ_SLICE;
+    emq_status s = EMQ_OK;
 
     while (q->publishing > 0 && s == EMQ_OK) /* an earlier one goes before */
         s = sq_stage_place(tx, q, SQ_SLICE, err);
     while (s == EMQ_OK && n == SQ_SLICE) {
         struct emq__arena mem = {0};
-        struct staged    *list = NULL;
+        struct staged *list = NULL;
         s = staged_read(tx, q, sid, from, SQ_SLICE, &mem, &list, &n, err);
         for (size_t i = 0; s == EMQ_OK && i < n; i++)
             s = decide_one(tx, q, &list[i], count, &mem, err);
@@ -336,8 +347,8 @@ static emq_status publish_lazy(struct sq_tx *tx, struct sq_queue *q, int64_t sid
                                const struct part *part, int64_t *count, emq_error *err)
 {
     const int64_t v[] = {q->qid, sid, q->back};
-    const int     states[] = {EMQ_WAITING, EMQ_DELAYED, EMQ_PRIORITIZED};
-    emq_status    s = bind_run(tx, SQ_SQL_stage_queue_publish, v, 3, err);
+    const int states[] = {EMQ_WAITING, EMQ_DELAYED, EMQ_PRIORITIZED};
+    emq_status s = bind_run(tx, SQ_SQL_stage_queue_publish, v, 3, err);
 
     q->back += part->last;
     q->publishing++;
@@ -353,8 +364,8 @@ static emq_status queue_name(struct sq_tx *tx, int64_t qid, struct emq__arena *m
                              emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_queue_name, err);
-    bool          found = false;
-    emq_status    s;
+    bool found = false;
+    emq_status s;
 
     if (!st)
         return sq_no_stmt(err);
@@ -372,11 +383,11 @@ static emq_status queue_name(struct sq_tx *tx, int64_t qid, struct emq__arena *m
 static emq_status publish_part(struct sq_tx *tx, emq_str prefix, const struct sq_stage *stage,
                                const struct part *part, int64_t *count, emq_error *err)
 {
-    const int64_t     v[] = {part->qid, stage->sid};
+    const int64_t v[] = {part->qid, stage->sid};
     struct emq__arena mem = {0};
-    struct sq_queue   q;
-    emq_str           name;
-    emq_status        s = queue_name(tx, part->qid, &mem, &name, err);
+    struct sq_queue q;
+    emq_str name;
+    emq_status s = queue_name(tx, part->qid, &mem, &name, err);
 
     if (s == EMQ_OK && name.len == 0) { /* the queue was obliterated meanwhile */
         s = bind_run(tx, SQ_SQL_stage_queue_delete, v, 2, err);
@@ -399,8 +410,8 @@ static emq_status parts_read(struct sq_tx *tx, int64_t sid, struct part list[PAR
                              emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_stage_queue_of, err);
-    bool          row;
-    emq_status    s;
+    bool row;
+    emq_status s;
 
     *n = 0;
     if (!st)
@@ -422,10 +433,10 @@ emq_status sq_stage_publish(struct sq_tx *tx, emq_str prefix, emq_str name, int6
                             emq_error *err)
 {
     struct sq_stage stage;
-    struct part     list[PARTS];
-    size_t          n = 1;
-    bool            expired;
-    emq_status      s = find(tx, prefix, name, &stage, &expired, err);
+    struct part list[PARTS];
+    size_t n = 1;
+    bool expired;
+    emq_status s = find(tx, prefix, name, &stage, &expired, err);
 
     *count = 0;
     if (s == EMQ_OK && (stage.sid == 0 || expired))
@@ -443,19 +454,19 @@ emq_status sq_stage_publish(struct sq_tx *tx, emq_str prefix, emq_str name, int6
 emq_status sq_stage_any_expired(struct sq_tx *tx, bool *any, emq_error *err)
 {
     const int64_t before = tx->now_ms - SQ_STAGE_LIFE_MS;
-    int64_t       sid;
+    int64_t sid;
 
     return look(tx, SQ_SQL_stage_expired, &before, 1, &sid, any, err);
 }
 
 emq_status sq_stage_expire(struct sq_tx *tx, int64_t limit, bool *more, emq_error *err)
 {
-    const int64_t     before = tx->now_ms - SQ_STAGE_LIFE_MS;
+    const int64_t before = tx->now_ms - SQ_STAGE_LIFE_MS;
     struct emq__arena mem = {0};
-    struct part       list[PARTS];
-    size_t            parts = 0, n = 0;
-    int64_t           sid = 0;
-    emq_status        s = look(tx, SQ_SQL_stage_expired, &before, 1, &sid, more, err);
+    struct part list[PARTS];
+    size_t parts = 0, n = 0;
+    int64_t sid = 0;
+    emq_status s = look(tx, SQ_SQL_stage_expired, &before, 1, &sid, more, err);
 
     if (s != EMQ_OK || !*more)
         return s;
@@ -464,8 +475,8 @@ emq_status sq_stage_expire(struct sq_tx *tx, int64_t limit, bool *more, emq_erro
         s = bind_run(tx, SQ_SQL_stage_delete, &sid, 1, err);
     if (s == EMQ_OK && parts > 0) {
         const struct sq_queue q = {.qid = list[0].qid};
-        const int64_t         v[] = {q.qid, sid};
-        struct staged        *jobs = NULL;
+        const int64_t v[] = {q.qid, sid};
+        struct staged *jobs = NULL;
         s = staged_read(tx, &q, sid, 0, limit, &mem, &jobs, &n, err);
         for (size_t i = 0; s == EMQ_OK && i < n; i++)
             s = sq_delete_rows(tx, jobs[i].jid, SQ_SIDE_DATA, 0, err);

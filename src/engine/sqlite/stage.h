@@ -23,7 +23,7 @@ struct sq_new {
     emq_str opts, group, parent_key, parent, scheduler, dedup_id;
     int64_t timestamp_at_ms, delay_ms;
     int32_t priority;
-    bool    lifo;
+    bool lifo;
 };
 /* Inserts the row in its place and counts it, with its events (act_add.c). The id must be free:
  * otherwise *exists, and nothing changed. *state: where it is now. */
@@ -34,10 +34,13 @@ emq_status sq_insert_row(struct sq_tx *tx, const struct sq_queue *q, const struc
                          int32_t state, int64_t ord1, int64_t ord2, int64_t *jid, emq_error *err);
 
 /* Like sq_queue_open() with create, but the queue is visible from its first job only. */
-emq_status sq_queue_open_for_add(struct sq_tx *tx, emq_str prefix, emq_str name,
-                                 struct sq_queue *q, emq_error *err);
+emq_status sq_queue_open_for_add(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq_queue *q,
+                                 emq_error *err);
 
-struct sq_stage { int64_t sid, jobs; bool eager; };
+struct sq_stage {
+    int64_t sid, jobs;
+    bool eager;
+};
 /* The stage of this name, made if absent or expired; touched. */
 emq_status sq_stage_open(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq_stage *out,
                          emq_error *err);
@@ -55,7 +58,8 @@ emq_status sq_stage_state(struct sq_tx *tx, const struct sq_queue *q, const stru
  * `limit`. Nothing when there is none. */
 emq_status sq_stage_place(struct sq_tx *tx, struct sq_queue *q, int64_t limit, emq_error *err);
 /* Positions from here on wait for a stage; INT64_MAX = none does. */
-emq_status sq_stage_barrier(struct sq_tx *tx, const struct sq_queue *q, int64_t *pos, emq_error *err);
+emq_status sq_stage_barrier(struct sq_tx *tx, const struct sq_queue *q, int64_t *pos,
+                            emq_error *err);
 /* EMQ_NOT_FOUND: no such stage, or expired. */
 emq_status sq_stage_publish(struct sq_tx *tx, emq_str prefix, emq_str name, int64_t *count,
                             emq_error *err);
@@ -74,6 +78,7 @@ emq_status sq_dedup_finished(struct sq_tx *tx, struct sq_queue *q, const struct 
                              struct emq__arena *mem, emq_error *err);
 
 /* Deletes a row and its side rows; no counter (row.c). */
-emq_status sq_delete_rows(struct sq_tx *tx, int64_t jid, int32_t side, int32_t logs, emq_error *err);
+emq_status sq_delete_rows(struct sq_tx *tx, int64_t jid, int32_t side, int32_t logs,
+                          emq_error *err);
 
 #endif

@@ -16,10 +16,11 @@ emq_status sq_take(struct sq_tx *tx, struct sq_queue *q, const struct emq__take 
 emq_status sq_promote_due(struct sq_tx *tx, struct sq_queue *q, int64_t limit, int64_t *count,
                           emq_error *err);
 /* 0 = none. */
-emq_status sq_next_due(struct sq_tx *tx, const struct sq_queue *q, int64_t *due_at_ms, emq_error *err);
+emq_status sq_next_due(struct sq_tx *tx, const struct sq_queue *q, int64_t *due_at_ms,
+                       emq_error *err);
 
 /* The receipt of a take: ids and tokens; whole records where the take removed them. */
-void       sq_taken_put(struct emq__buf *b, const struct emq__taken *t, int32_t mode);
+void sq_taken_put(struct emq__buf *b, const struct emq__taken *t, int32_t mode);
 /* q NULL: the queue is gone. */
 emq_status sq_taken_get(struct sq_tx *tx, const struct sq_queue *q, struct sq_reader *r,
                         struct emq__taken *out, struct emq__arena *mem, emq_error *err);
