@@ -121,7 +121,7 @@ void emq_worker_dump(emq_worker *w, int fd)
     struct emq__buf b;
     size_t          done = 0;
 
-    if (!w)
+    if (!w || emq__client_check(w->c, "emq_worker_dump", NULL) != EMQ_OK)
         return;
     emq__buf_init(&b, DUMP_MAX);
     int64_t now = emq__mono_now().us;

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-enum { HARD_BACKOFF_US = 1000 * 1000, DOUBT_REFUSALS_MAX = 3 };
+enum { HARD_BACKOFF_US = 1000 * 1000, DOUBT_REFUSALS_MAX = 3, DOUBT_FAILURES = 3 };
 
 int64_t emq__backoff_jitter_ms(int32_t failures)
 {
@@ -219,7 +219,9 @@ static void back_off(emq_worker *w)
 {
     struct emq__pump *p = &w->pump;
 
-    p->retry_at_us = emq__mono_now().us + emq__backoff_jitter_ms(p->failures) * 1000;
+    /* What a take in doubt may have given us can't be renewed: its locks run. */
+    int32_t n = p->round.doubt && p->failures > DOUBT_FAILURES ? DOUBT_FAILURES : p->failures;
+    p->retry_at_us = emq__mono_now().us + emq__backoff_jitter_ms(n) * 1000;
     p->failures++;
 }
 

@@ -230,12 +230,18 @@ emq_status emq_worker_start(emq_worker **out, emq_client *c, const emq_worker_op
     return EMQ_OK;
 }
 
+/* In a child of fork() there are no threads, `mu` may be held for ever, and bells and descriptors are the
+ * parent's: nothing is done there. Async-signal-safe. */
+static bool usable(const emq_worker *w)
+{
+    return w && getpid() == w->c->pid;
+}
+
 void emq_worker_free(emq_worker *w)
 {
     emq_error err;
 
-    /* In a child of fork() the threads do not exist: nothing can be joined, the memory stays. */
-    if (!w || getpid() != w->c->pid)
+    if (!usable(w))
         return;
     emq_worker_stop(w, 1);
     if (emq_worker_join(w, -1, &err) == EMQ_OK)
@@ -256,7 +262,7 @@ static void lower(_Atomic int64_t *at, int64_t value)
 
 void emq_worker_stop(emq_worker *w, int now)
 {
-    if (!w)
+    if (!usable(w))
         return;
     int level = now ? 2 : 1;
     int seen = atomic_load(&w->stop_level);
@@ -312,7 +318,7 @@ emq_status emq_worker_join(emq_worker *w, int64_t timeout_ms, emq_error *err)
 
 void emq_worker_pause(emq_worker *w)
 {
-    if (!w)
+    if (!usable(w))
         return;
     /* Under mu, so that no thread is between "may I start?" and starting when this returns. */
     pthread_mutex_lock(&w->mu);
@@ -323,7 +329,7 @@ void emq_worker_pause(emq_worker *w)
 
 void emq_worker_resume(emq_worker *w)
 {
-    if (!w)
+    if (!usable(w))
         return;
     pthread_mutex_lock(&w->mu);
     atomic_store(&w->paused, 0);
@@ -334,7 +340,8 @@ void emq_worker_resume(emq_worker *w)
 
 void emq_worker_get_stats(emq_worker *w, emq_worker_stats *out)
 {
-    if (!w || emq__out_check(out, "emq_worker_get_stats", "emq_worker_stats", NULL) != EMQ_OK)
+    if (!usable(w) || !out ||
+        emq__out_check(out, "emq_worker_get_stats", "emq_worker_stats", NULL) != EMQ_OK)
         return;
     emq_worker_stats st = {
         .size = sizeof st,

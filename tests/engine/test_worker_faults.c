@@ -133,7 +133,6 @@ EMQ_TEST(a_worker_works_through_random_faults_of_every_act)
     uint64_t      seed = test_seed();
 
     b->o.o.concurrency = 4;
-    b->o.o.lock_ms = 2000;
     wf_add_n(&b->f, "q", 1500, "");
     emq_worker *w = wf_start(&b->f, &b->o);
     static const char *const acts[] = {"take", "settle", "extend", "sweep", "promote", "wait"};
