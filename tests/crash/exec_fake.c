@@ -75,7 +75,7 @@ int emq__slot_fd(const struct emq__slot *s)
 
 int emq__slot_cancelled(struct emq__slot *s)
 {
-    int     none = EMQ_GO_ON;
+    int none = EMQ_GO_ON;
     int64_t now = now_us();
 
     if (now >= s->safe_until_us)
@@ -133,7 +133,7 @@ emq_status emq_job_report_progress(emq_job *job, emq_str json, emq_error *err)
 
 struct rig *rig_open(const char *const *argv, bool stream)
 {
-    struct rig              *r = calloc(1, sizeof *r);
+    struct rig *r = calloc(1, sizeof *r);
     struct emq__exec_config cfg = {.argv = argv,
                                    .url = EMQ_STR_LIT("sqlite:/tmp/x.db"),
                                    .prefix = EMQ_STR_LIT("emq"),

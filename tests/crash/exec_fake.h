@@ -10,15 +10,15 @@
 #include "worker/exec_internal.h"
 
 struct emq__slot {
-    emq_job        *job;
-    int             index, fd; /* fd: an eventfd */
-    atomic_int      cancel;    /* an emq_cancel_reason */
+    emq_job *job;
+    int index, fd;     /* fd: an eventfd */
+    atomic_int cancel; /* an emq_cancel_reason */
     _Atomic int64_t safe_until_us, run_until_us;
-    int64_t         deadline_at_ms;
-    struct emq__buf log;       /* lines, each with its line feed */
+    int64_t deadline_at_ms;
+    struct emq__buf log; /* lines, each with its line feed */
     struct emq__buf progress;
-    int             entries, progresses; /* calls */
-    emq_status      store;     /* what the writes answer */
+    atomic_int entries, progresses; /* calls */
+    emq_status store;        /* what the writes answer */
 };
 
 /* A job with that data, id "7" of the queue "q", at its second attempt. */
@@ -27,11 +27,11 @@ void fake_free(struct emq__slot *s);
 
 /* An open exec and the last result. */
 struct rig {
-    struct emq__exec       *x;
-    struct emq__slot       *s;
+    struct emq__exec *x;
+    struct emq__slot *s;
     struct emq__exec_result res;
-    emq_status              status;
-    emq_error               err;
+    emq_status status;
+    emq_error err;
 };
 struct rig *rig_open(const char *const *argv, bool stream);
 struct rig *rig_sh(const char *script); /* sh -c script */

@@ -31,7 +31,7 @@ void proc_until(bool (*is)(void *), void *arg, const char *what)
 
 bool is_gone(pid_t pid)
 {
-    char  path[64], text[512];
+    char path[64], text[512];
     FILE *f;
 
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -48,7 +48,7 @@ bool is_gone(pid_t pid)
 int open_fds(void)
 {
     DIR *dir = opendir("/proc/self/fd");
-    int  n = 0;
+    int n = 0;
 
     assert_non_null(dir);
     while (readdir(dir))
@@ -60,7 +60,7 @@ int open_fds(void)
 const char *temp_path(const char *name)
 {
     static char path[PATH_MAX];
-    int         n = snprintf(path, sizeof path, "%s/%s", test_temp_dir(), name);
+    int n = snprintf(path, sizeof path, "%s/%s", test_temp_dir(), name);
 
     assert_true(n > 0 && (size_t)n < sizeof path);
     return path;
@@ -68,15 +68,15 @@ const char *temp_path(const char *name)
 
 struct pid_file {
     const char *path;
-    pid_t      *pids;
-    int         n;
+    pid_t *pids;
+    int n;
 };
 
 static bool has_pids(void *arg)
 {
     struct pid_file *p = arg;
-    FILE            *f = fopen(p->path, "re");
-    int              n = 0;
+    FILE *f = fopen(p->path, "re");
+    int n = 0;
 
     if (!f)
         return false;

@@ -13,7 +13,7 @@ int64_t now_us(void); /* boottime */
 /* Waits for a condition; fails the test after 60 s. */
 void proc_until(bool (*is)(void *), void *arg, const char *what);
 bool is_gone(pid_t pid); /* no such process, or a zombie */
-int  open_fds(void);
+int open_fds(void);
 /* A file of the test's folder; static, until the next call. */
 const char *temp_path(const char *name);
 /* The pids in a file, a line each, once there are n of them. */

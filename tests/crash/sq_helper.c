@@ -3,7 +3,8 @@
  * Other processes of the ground's tests. Each writes a line to stdout when it has done what the test
  * waits for. A failure ends it with status 1 and a line on stderr.
  *
- *   loop PATH SYNC FIRST MS   puts FIRST, FIRST + 1, ... for MS; prints how many were acknowledged
+ *   loop PATH SYNC FIRST MS   prints "waiting", waits for the bell of "go" (MS under 100: does not);
+ *                             puts FIRST, FIRST + 1, ... for MS; prints how many were acknowledged
  *   acks PATH SYNC FIRST      the same without end, one line a number once it is acknowledged
  *   hold PATH                 holds turn and write lock for ever; prints "held"
  *   foreign-hold PATH MS      a program without turns: BEGIN IMMEDIATE, "held", MS, COMMIT
@@ -132,7 +133,7 @@ static void ring(struct sq *s, const char *queue)
         die("ring", &err);
 }
 
-static void wait_for(struct sq *s, const char *queue)
+static bool wait_for(struct sq *s, const char *queue)
 {
     emq_str              q = emq_cstr(queue);
     struct emq__wait_req req = {.prefix = EMQ_STR_LIT("emq"), .queues = &q, .n = 1, .timeout_ms = 1000};
@@ -146,7 +147,14 @@ static void wait_for(struct sq *s, const char *queue)
     do
         st = s->base.ops->wait(&s->base, &req, &res, NULL, &err);
     while (st == EMQ_TIMEOUT && --rounds > 0);
-    say(st == EMQ_OK ? "rung\n" : "timeout\n");
+    return st == EMQ_OK;
+}
+
+static void loop(struct sq *s, int64_t first, int64_t ms)
+{
+    if (ms >= 100 && !wait_for(s, "go"))
+        die("go", &(emq_error){.text = "was never rung"});
+    say_number(put_for(s, first, ms, false));
 }
 
 int main(int argc, char **argv)
@@ -165,7 +173,7 @@ int main(int argc, char **argv)
     }
     s = open_at(path, argc > 4 ? argv[3] : "full");
     if (strcmp(verb, "loop") == 0 && argc == 6)
-        say_number(put_for(s, number(argv[4]), number(argv[5]), false));
+        loop(s, number(argv[4]), number(argv[5]));
     else if (strcmp(verb, "acks") == 0 && argc == 5)
         (void)put_for(s, number(argv[4]), 0, true);
     else if (strcmp(verb, "hold") == 0)
@@ -173,7 +181,7 @@ int main(int argc, char **argv)
     else if (strcmp(verb, "ring") == 0 && argc == 4)
         ring(s, argv[3]);
     else if (strcmp(verb, "wait") == 0 && argc == 4)
-        wait_for(s, argv[3]);
+        say(wait_for(s, argv[3]) ? "rung\n" : "timeout\n");
     else
         die(verb, &(emq_error){.text = "no such verb"});
     s->base.ops->close(&s->base);

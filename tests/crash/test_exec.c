@@ -23,7 +23,7 @@ static bool has(emq_str s, const char *part)
 
 static char *fill(size_t n)
 {
-    char    *p = malloc(n);
+    char *p = malloc(n);
     uint64_t seed = test_seed();
 
     assert_non_null(p);
@@ -67,7 +67,7 @@ EMQ_TEST(no_output_is_no_result)
 
 EMQ_TEST(data_of_16_MiB_arrives)
 {
-    char       *data = fill(EMQ_DATA_MAX);
+    char *data = fill(EMQ_DATA_MAX);
     struct rig *r = rig_sh("wc -c");
 
     CHECK_INT(rig_run(r, emq_strn(data, EMQ_DATA_MAX)), EMQ__EXEC_DONE);
@@ -78,7 +78,7 @@ EMQ_TEST(data_of_16_MiB_arrives)
 
 EMQ_TEST(a_result_of_1_MiB_is_kept)
 {
-    char       *data = fill(EMQ_RESULT_MAX);
+    char *data = fill(EMQ_RESULT_MAX);
     struct rig *r = rig_sh("cat");
 
     CHECK_INT(rig_run(r, emq_strn(data, EMQ_RESULT_MAX)), EMQ__EXEC_DONE);
@@ -101,7 +101,7 @@ EMQ_TEST(a_result_over_the_limit_fails_the_attempt_and_is_drained)
 
 EMQ_TEST(a_program_need_not_read_its_data)
 {
-    char       *data = fill(EMQ_DATA_MAX);
+    char *data = fill(EMQ_DATA_MAX);
     struct rig *r = rig_sh("exec 0<&-; echo ok");
 
     CHECK_INT(rig_run(r, emq_strn(data, EMQ_DATA_MAX)), EMQ__EXEC_DONE);
@@ -118,12 +118,12 @@ EMQ_TEST(a_program_need_not_read_its_data)
 EMQ_TEST(exit_codes_mean_what_the_table_says)
 {
     static const struct {
-        int                 code;
+        int code;
         enum emq__exec_kind kind;
-    } table[] = {{0, EMQ__EXEC_DONE},        {1, EMQ__EXEC_RETRY},       {2, EMQ__EXEC_RETRY},
-                 {64, EMQ__EXEC_RETRY},      {65, EMQ__EXEC_FAIL},       {75, EMQ__EXEC_GIVE_BACK},
-                 {100, EMQ__EXEC_FAIL},      {111, EMQ__EXEC_GIVE_BACK}, {126, EMQ__EXEC_RETRY},
-                 {127, EMQ__EXEC_RETRY},     {130, EMQ__EXEC_RETRY},     {255, EMQ__EXEC_RETRY}};
+    } table[] = {{0, EMQ__EXEC_DONE},    {1, EMQ__EXEC_RETRY},       {2, EMQ__EXEC_RETRY},
+                 {64, EMQ__EXEC_RETRY},  {65, EMQ__EXEC_FAIL},       {75, EMQ__EXEC_GIVE_BACK},
+                 {100, EMQ__EXEC_FAIL},  {111, EMQ__EXEC_GIVE_BACK}, {126, EMQ__EXEC_RETRY},
+                 {127, EMQ__EXEC_RETRY}, {130, EMQ__EXEC_RETRY},     {255, EMQ__EXEC_RETRY}};
     struct rig *r = rig_sh("exit $(cat)");
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(table); i++) {
@@ -171,7 +171,8 @@ EMQ_TEST(a_signal_that_is_not_ours_counts_as_a_stall)
 {
     struct rig *r;
 
-    CHECK_INT(sh_once(&r, "ulimit -c 0; echo about to crash >&2; kill -SEGV $$"), EMQ__EXEC_STALLED);
+    CHECK_INT(sh_once(&r, "ulimit -c 0; echo about to crash >&2; kill -SEGV $$"),
+              EMQ__EXEC_STALLED);
     CHECK_STR(r->res.reason, "killed by signal 11 (SIGSEGV): about to crash");
     CHECK_INT(r->res.exit_status, 128 + 11);
     rig_close(r);
@@ -184,7 +185,8 @@ EMQ_TEST(the_last_words_are_the_reason)
 {
     struct rig *r;
 
-    CHECK_INT(sh_once(&r, "printf 'first\\nno such customer\\n\\n \\n' >&2; exit 3"), EMQ__EXEC_RETRY);
+    CHECK_INT(sh_once(&r, "printf 'first\\nno such customer\\n\\n \\n' >&2; exit 3"),
+              EMQ__EXEC_RETRY);
     CHECK_STR(r->res.reason, "exited with 3: no such customer");
     CHECK_STR(r->res.stack, "first\nno such customer\n\n \n");
     rig_close(r);
@@ -212,7 +214,8 @@ EMQ_TEST(stderr_is_the_log_in_order)
 {
     struct rig *r;
 
-    CHECK_INT(sh_once(&r, "echo one >&2; echo log two >&3; sleep 0.1; printf 'three' >&2"), EMQ__EXEC_DONE);
+    CHECK_INT(sh_once(&r, "echo one >&2; echo log two >&3; sleep 0.1; printf 'three' >&2"),
+              EMQ__EXEC_DONE);
     emq_str log = emq__buf_view(&r->s->log);
     CHECK(has(log, "one\n") && has(log, "two\n") && has(log, "three\n"));
     CHECK_INT(log.len, strlen("one\ntwo\nthree\n"));
@@ -221,7 +224,7 @@ EMQ_TEST(stderr_is_the_log_in_order)
 
 EMQ_TEST(many_lines_cost_few_writes_and_none_is_lost)
 {
-    struct rig     *r;
+    struct rig *r;
     struct emq__buf all;
 
     emq__buf_init(&all, 1 << 24);
@@ -310,8 +313,9 @@ EMQ_TEST(bad_lines_are_warnings_in_the_log)
 {
     struct rig *r;
 
-    CHECK_INT(sh_once(&r, "printf 'progress forty\\nnonsense 1\\nretry-after 30\\n\\n' >&3; echo ok"),
-              EMQ__EXEC_DONE);
+    CHECK_INT(
+        sh_once(&r, "printf 'progress forty\\nnonsense 1\\nretry-after 30\\n\\n' >&3; echo ok"),
+        EMQ__EXEC_DONE);
     emq_str log = emq__buf_view(&r->s->log);
     CHECK(has(log, "\"progress forty\""));
     CHECK(has(log, "\"nonsense 1\""));
@@ -339,10 +343,17 @@ EMQ_TEST(the_environment_tells_about_the_job)
     CHECK_INT(setenv("EMQ_TOKEN", "stale", 1), 0);
     CHECK_INT(setenv("MINE", "kept", 1), 0);
     CHECK_INT(sh_once(&r, "env"), EMQ__EXEC_DONE);
-    static const char *const expected[] = {
-        "EMQ_URL=sqlite:/tmp/x.db\n", "EMQ_PREFIX=emq\n", "EMQ_QUEUE=q\n", "EMQ_WORKER=host:1:1\n",
-        "EMQ_JOB_ID=7\n", "EMQ_JOB_NAME=a name\n", "EMQ_ATTEMPT=2\n", "EMQ_TOKEN=w:1000\n",
-        "EMQ_IDEMPOTENCY_KEY=emq:q:7:1700000000000\n", "EMQ_DEADLINE_AT_MS=1234567890123\n", "MINE=kept\n"};
+    static const char *const expected[] = {"EMQ_URL=sqlite:/tmp/x.db\n",
+                                           "EMQ_PREFIX=emq\n",
+                                           "EMQ_QUEUE=q\n",
+                                           "EMQ_WORKER=host:1:1\n",
+                                           "EMQ_JOB_ID=7\n",
+                                           "EMQ_JOB_NAME=a name\n",
+                                           "EMQ_ATTEMPT=2\n",
+                                           "EMQ_TOKEN=w:1000\n",
+                                           "EMQ_IDEMPOTENCY_KEY=emq:q:7:1700000000000\n",
+                                           "EMQ_DEADLINE_AT_MS=1234567890123\n",
+                                           "MINE=kept\n"};
     for (size_t i = 0; i < EMQ_ARRAY_LEN(expected); i++)
         if (!has(r->res.result, expected[i]))
             fail_msg("%s is missing", expected[i]);
@@ -357,8 +368,8 @@ EMQ_TEST(the_environment_tells_about_the_job)
 EMQ_TEST(a_program_starts_with_plain_signals_and_four_descriptors)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
-    sigset_t         all, mask;
-    int              leak = open("/dev/null", O_RDONLY); /* not closed on exec, as careless code does */
+    sigset_t all, mask;
+    int leak = open("/dev/null", O_RDONLY); /* not closed on exec, as careless code does */
 
     CHECK_INT(sigaction(SIGPIPE, &ignore, &old), 0);
     (void)sigfillset(&all);
@@ -385,7 +396,7 @@ EMQ_TEST(a_worker_without_standard_descriptors_can_start_programs)
         saved[i] = fcntl(i, F_DUPFD_CLOEXEC, 10);
         (void)close(i);
     }
-    struct rig         *r = rig_sh("cat; echo err >&2; echo log ctl >&3");
+    struct rig *r = rig_sh("cat; echo err >&2; echo log ctl >&3");
     enum emq__exec_kind kind = rig_run(r, EMQ_STR_LIT("through"));
     for (int i = 0; i < 3; i++)
         if (saved[i] >= 0) {
@@ -401,7 +412,7 @@ EMQ_TEST(a_worker_without_standard_descriptors_can_start_programs)
 EMQ_TEST(children_leave_no_descriptor_behind)
 {
     struct rig *r = rig_sh("cat");
-    int         before = open_fds();
+    int before = open_fds();
 
     for (int i = 0; i < 300; i++)
         CHECK_INT(rig_run(r, EMQ_STR_LIT("x")), EMQ__EXEC_DONE);
@@ -422,7 +433,7 @@ EMQ_TEST(opening_and_closing_leaves_no_descriptor_behind)
 
 struct racer {
     struct emq__exec *x;
-    int               index, wrong;
+    int index, wrong;
 };
 
 static void *race(void *arg)
@@ -432,9 +443,9 @@ static void *race(void *arg)
     for (int i = 0; i < 40; i++) {
         char text[64];
         (void)snprintf(text, sizeof text, "%d of %d", i, me->index);
-        struct emq__slot       *s = fake_slot(emq_cstr(text), me->index);
+        struct emq__slot *s = fake_slot(emq_cstr(text), me->index);
         struct emq__exec_result res = {0};
-        emq_status              st = emq__exec_run(me->x, s, &res, NULL);
+        emq_status st = emq__exec_run(me->x, s, &res, NULL);
         me->wrong += st != EMQ_OK || res.kind != EMQ__EXEC_DONE || !emq__str_is(res.result, text);
         emq__arena_free(&res.mem);
         fake_free(s);
@@ -445,9 +456,9 @@ static void *race(void *arg)
 EMQ_TEST(children_started_at_once_do_not_hold_each_others_pipes)
 {
     /* cat ends at the end of its input: a copy of the pipe in another child would delay it. */
-    struct rig  *r = rig_sh("cat");
+    struct rig *r = rig_sh("cat");
     struct racer racers[8];
-    pthread_t    threads[8];
+    pthread_t threads[8];
 
     for (int i = 0; i < 8; i++) {
         racers[i] = (struct racer){r->x, i, 0};
@@ -465,7 +476,7 @@ EMQ_TEST(children_started_at_once_do_not_hold_each_others_pipes)
 EMQ_TEST(a_child_of_the_program_that_holds_stdout_does_not_hold_the_slot)
 {
     struct rig *r;
-    int64_t     begin = now_us();
+    int64_t begin = now_us();
 
     CHECK_INT(sh_once(&r, "sleep 300 & echo $!"), EMQ__EXEC_DONE);
     CHECK(now_us() - begin < 10 * 1000000LL);
@@ -478,7 +489,8 @@ EMQ_TEST(a_child_of_the_program_that_holds_stdout_does_not_hold_the_slot)
 
 EMQ_TEST(a_timeout_is_TERM_first)
 {
-    struct rig *r = rig_sh("trap 'echo cleaning up >&2; exit 0' TERM; while :; do sleep 0.02; done");
+    struct rig *r =
+        rig_sh("trap 'echo cleaning up >&2; exit 0' TERM; while :; do sleep 0.02; done");
 
     rig_slot(r, EMQ_STR_LIT(""));
     r->s->run_until_us = now_us() + 300000;
@@ -493,7 +505,7 @@ EMQ_TEST(a_timeout_is_TERM_first)
 EMQ_TEST(who_ignores_TERM_is_killed_with_its_children)
 {
     const char *path = temp_path("pids");
-    char        script[512];
+    char script[512];
     (void)snprintf(script, sizeof script,
                    "trap '' TERM; sleep 300 & echo $$ >%s.t; echo $! >>%s.t; mv %s.t %s; "
                    "while :; do sleep 0.05; done",
@@ -542,7 +554,7 @@ static void *cancel_soon(void *arg)
 EMQ_TEST(a_cancel_is_seen_at_once)
 {
     struct rig *r = rig_sh("echo running >&2; sleep 300");
-    pthread_t   thread;
+    pthread_t thread;
 
     rig_slot(r, EMQ_STR_LIT(""));
     CHECK_INT(pthread_create(&thread, NULL, cancel_soon, r->s), 0);
@@ -570,8 +582,8 @@ static void refused(const char *command, const char *text)
 {
     const char *argv[] = {command, NULL};
     struct emq__exec_config cfg = {.argv = argv, .concurrency = 1};
-    struct emq__exec       *x = NULL;
-    emq_error               err = {0};
+    struct emq__exec *x = NULL;
+    emq_error err = {0};
 
     CHECK_STATUS(emq__exec_open(&x, &cfg, &err), EMQ_E_INVALID);
     if (!strstr(err.text, command) || !strstr(err.text, text))
@@ -629,9 +641,9 @@ EMQ_TEST(an_ignored_SIGCHLD_is_refused_because_it_eats_exit_codes)
     CHECK_INT(sigaction(SIGCHLD, &ignore, &old), 0);
     const char *argv[] = {"true", NULL};
     struct emq__exec_config cfg = {.argv = argv, .concurrency = 1};
-    struct emq__exec       *x = NULL;
-    emq_error               err = {0};
-    emq_status              s = emq__exec_open(&x, &cfg, &err);
+    struct emq__exec *x = NULL;
+    emq_error err = {0};
+    emq_status s = emq__exec_open(&x, &cfg, &err);
     (void)sigaction(SIGCHLD, &old, NULL);
     CHECK_STATUS(s, EMQ_E_INVALID);
     CHECK(strstr(err.text, "SIGCHLD") != NULL);

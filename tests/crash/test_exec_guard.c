@@ -38,7 +38,7 @@ static bool both_gone(void *arg)
 
 static bool stopped(void *arg)
 {
-    char        path[64], text[512] = "";
+    char path[64], text[512] = "";
     const pid_t *pid = arg;
 
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)*pid);
@@ -60,9 +60,9 @@ static pid_t worker(const char *script, bool stream, int64_t safe_until_us)
     CHECK(pid >= 0);
     if (pid > 0)
         return pid;
-    const char             *argv[] = {"sh", "-c", script, NULL};
+    const char *argv[] = {"sh", "-c", script, NULL};
     struct emq__exec_config cfg = {.argv = argv, .concurrency = 1, .stream = stream};
-    struct emq__exec       *x;
+    struct emq__exec *x;
     struct emq__exec_result res = {0};
     if (emq__exec_open(&x, &cfg, NULL) != EMQ_OK)
         _exit(98);
@@ -85,7 +85,7 @@ static int end_of(pid_t pid)
 EMQ_TEST(a_killed_worker_takes_its_programs_with_it)
 {
     const char *path = temp_path("pids");
-    pid_t       pids[2], pid = worker(stubborn(path), false, now_us() + 3600 * 1000000LL);
+    pid_t pids[2], pid = worker(stubborn(path), false, now_us() + 3600 * 1000000LL);
 
     read_pids(path, pids, 2);
     CHECK(!is_gone(pids[0]) && !is_gone(pids[1]));
@@ -99,7 +99,7 @@ EMQ_TEST(a_killed_worker_takes_its_programs_with_it)
 EMQ_TEST(a_killed_worker_takes_its_kept_program_with_it)
 {
     const char *path = temp_path("pids");
-    pid_t       pids[2], pid = worker(stubborn(path), true, now_us() + 3600 * 1000000LL);
+    pid_t pids[2], pid = worker(stubborn(path), true, now_us() + 3600 * 1000000LL);
 
     read_pids(path, pids, 2);
     CHECK_INT(kill(pid, SIGKILL), 0);
@@ -111,8 +111,8 @@ static void frozen_worker(bool stream)
 {
     const char *path = temp_path("pids");
     /* Room for a slow start; what is measured begins at the safe point. */
-    int64_t     safe = now_us() + 3 * 1000000LL;
-    pid_t       pids[2], pid = worker(stubborn(path), stream, safe);
+    int64_t safe = now_us() + 3 * 1000000LL;
+    pid_t pids[2], pid = worker(stubborn(path), stream, safe);
 
     read_pids(path, pids, 2);
     CHECK_INT(kill(pid, SIGSTOP), 0);
@@ -142,7 +142,7 @@ EMQ_TEST(a_kept_program_of_a_frozen_worker_is_dead_when_its_lock_ends)
 EMQ_TEST(the_supervisor_ends_with_the_worker)
 {
     struct rig *r = rig_sh("true");
-    pid_t       pid = r->x->supervisor->pid;
+    pid_t pid = r->x->supervisor->pid;
 
     CHECK(!is_gone(pid));
     rig_close(r);
@@ -153,8 +153,8 @@ EMQ_TEST(the_supervisor_ends_with_the_worker)
 static bool holds_only_its_own(void *arg)
 {
     const pid_t *pid = arg;
-    char         path[64], target[256];
-    int          own = 0;
+    char path[64], target[256];
+    int own = 0;
 
     for (int fd = 0; fd < 1024; fd++) {
         (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)*pid, fd);
@@ -172,7 +172,7 @@ static bool holds_only_its_own(void *arg)
 EMQ_TEST(the_supervisor_holds_no_descriptor_of_the_worker)
 {
     struct rig *r = rig_sh("true");
-    pid_t       pid = r->x->supervisor->pid;
+    pid_t pid = r->x->supervisor->pid;
 
     proc_until(holds_only_its_own, &pid, "the supervisor has closed what it inherited");
     rig_close(r);
@@ -180,8 +180,8 @@ EMQ_TEST(the_supervisor_holds_no_descriptor_of_the_worker)
 
 struct renewing {
     struct rig *r;
-    int64_t     fence;
-    atomic_int  stop;
+    int64_t fence;
+    atomic_int stop;
 };
 
 static void *renew(void *arg)
@@ -198,9 +198,9 @@ static void *renew(void *arg)
 
 EMQ_TEST(a_renewed_lock_keeps_its_program)
 {
-    struct rig     *r = rig_sh("sleep 1.5; echo ok");
+    struct rig *r = rig_sh("sleep 1.5; echo ok");
     struct renewing me = {.r = r};
-    pthread_t       thread;
+    pthread_t thread;
 
     rig_slot(r, EMQ_STR_LIT(""));
     me.fence = r->s->job->rec.fence;
@@ -235,7 +235,7 @@ EMQ_TEST(a_program_that_the_supervisor_ended_too_early_charges_nobody)
     rig_slot(r, EMQ_STR_LIT(""));
     r->s->safe_until_us = now_us() + 60 * 1000000LL;
     struct emq__exec_result res = {0};
-    emq_error               err = {0};
+    emq_error err = {0};
     /* As soon as it has begun its deadline is moved to now. */
     pid_t helper = fork();
     CHECK(helper >= 0);
@@ -253,24 +253,30 @@ EMQ_TEST(a_program_that_the_supervisor_ended_too_early_charges_nobody)
     rig_close(r);
 }
 
-static void *kill_supervisor(void *arg)
-{
-    struct rig *r = arg;
+struct killer {
+    struct emq__slot *s;
+    pid_t pid;
+};
 
-    while (r->s->entries == 0)
+static void *kill_when_running(void *arg)
+{
+    struct killer *k = arg;
+
+    while (k->s->entries == 0)
         (void)usleep(1000);
-    (void)kill(r->x->supervisor->pid, SIGKILL);
+    (void)kill(k->pid, SIGKILL);
     return NULL;
 }
 
 EMQ_TEST(a_dead_supervisor_is_replaced_while_the_program_runs)
 {
     struct rig *r = rig_sh("echo running >&2; sleep 1; echo ok");
-    pthread_t   thread;
+    pthread_t thread;
 
     rig_slot(r, EMQ_STR_LIT(""));
     pid_t first = r->x->supervisor->pid;
-    CHECK_INT(pthread_create(&thread, NULL, kill_supervisor, r), 0);
+    struct killer k = {r->s, first};
+    CHECK_INT(pthread_create(&thread, NULL, kill_when_running, &k), 0);
     CHECK_INT(rig_run(r, EMQ_STR_LIT("")), EMQ__EXEC_DONE);
     CHECK_INT(pthread_join(thread, NULL), 0);
     pid_t second = r->x->supervisor->pid;
@@ -282,7 +288,7 @@ EMQ_TEST(a_dead_supervisor_is_replaced_while_the_program_runs)
 EMQ_TEST(a_supervisor_that_died_between_jobs_is_replaced_before_the_next)
 {
     struct rig *r = rig_sh("sleep 300");
-    pid_t       first = r->x->supervisor->pid;
+    pid_t first = r->x->supervisor->pid;
 
     CHECK_INT(kill(first, SIGKILL), 0);
     rig_slot(r, EMQ_STR_LIT(""));
@@ -295,7 +301,7 @@ EMQ_TEST(a_supervisor_that_died_between_jobs_is_replaced_before_the_next)
 EMQ_TEST(a_fork_of_the_worker_can_close_without_harm)
 {
     struct rig *r = rig_sh("cat");
-    pid_t       pid = fork();
+    pid_t pid = fork();
 
     CHECK(pid >= 0);
     if (pid == 0) {
@@ -312,15 +318,15 @@ EMQ_TEST(a_fork_of_the_worker_can_close_without_harm)
 EMQ_TEST(a_killed_worker_with_a_living_fork_takes_its_programs_with_it)
 {
     const char *path = temp_path("pids");
-    int         ends[2];
+    int ends[2];
     CHECK_INT(pipe(ends), 0);
     (void)fflush(NULL);
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
-        const char             *argv[] = {"sh", "-c", stubborn(path), NULL};
+        const char *argv[] = {"sh", "-c", stubborn(path), NULL};
         struct emq__exec_config cfg = {.argv = argv, .concurrency = 1};
-        struct emq__exec       *x;
+        struct emq__exec *x;
         struct emq__exec_result res = {0};
         if (emq__exec_open(&x, &cfg, NULL) != EMQ_OK)
             _exit(98);

@@ -40,10 +40,15 @@ EMQ_TEST(one_program_serves_many_jobs)
 EMQ_TEST(the_request_is_one_line_about_the_job)
 {
     struct rig *r = rig_sh_stream(EACH_LINE "printf '{\"result\":%s}\\n' \"$line\"; done");
-    static const char *const parts[] = {
-        "\"id\":\"7\"", "\"queue\":\"q\"", "\"name\":\"a name\"", "\"data\":{\"a\": [1, 2]}",
-        "\"attempt\":2", "\"token\":\"w:1000\"", "\"idempotencyKey\":\"emq:q:7:1700000000000\"",
-        "\"deadlineAtMs\":1234567890123", "\"fence\":"};
+    static const char *const parts[] = {"\"id\":\"7\"",
+                                        "\"queue\":\"q\"",
+                                        "\"name\":\"a name\"",
+                                        "\"data\":{\"a\": [1, 2]}",
+                                        "\"attempt\":2",
+                                        "\"token\":\"w:1000\"",
+                                        "\"idempotencyKey\":\"emq:q:7:1700000000000\"",
+                                        "\"deadlineAtMs\":1234567890123",
+                                        "\"fence\":"};
 
     emq_str request = run(r, "{\"a\": [1,\n2]}");
     CHECK(emq__json_valid(request, NULL));
@@ -60,7 +65,8 @@ EMQ_TEST(the_request_is_one_line_about_the_job)
 
 EMQ_TEST(results_are_JSON_text_or_bytes)
 {
-    struct rig *r = rig_sh_stream(EACH_LINE
+    struct rig *r = rig_sh_stream(
+        EACH_LINE
         "case $line in *one*) echo '{\"result\":{\"a\" : 1}}';; *two*) echo '{\"result\":null}';; "
         "*three*) echo '{\"result\":\"a\\nb\",\"resultEncoding\":\"text\"}';; "
         "*four*) echo '{\"result\":\"AP8=\",\"resultEncoding\":\"base64\"}';; esac; done");
@@ -73,7 +79,8 @@ EMQ_TEST(results_are_JSON_text_or_bytes)
 
 EMQ_TEST(progress_and_log_come_before_the_answer)
 {
-    struct rig *r = rig_sh_stream(EACH_LINE
+    struct rig *r = rig_sh_stream(
+        EACH_LINE
         "echo '{\"log\":\"begun\"}'; echo '{\"progress\":{\"done\":50}}'; echo words >&2; "
         "echo '{\"progress\":100,\"log\":\"nearly\"}'; echo '{\"result\":1}'; done");
 
@@ -86,8 +93,10 @@ EMQ_TEST(progress_and_log_come_before_the_answer)
 
 EMQ_TEST(errors_are_failures_retries_and_give_backs)
 {
-    struct rig *r = rig_sh_stream(EACH_LINE
-        "case $line in *one*) echo '{\"error\":\"no luck\"}';; *two*) echo '{\"error\":\"bad\",\"final\":true}';; "
+    struct rig *r = rig_sh_stream(
+        EACH_LINE
+        "case $line in *one*) echo '{\"error\":\"no luck\"}';; *two*) echo "
+        "'{\"error\":\"bad\",\"final\":true}';; "
         "*three*) echo '{\"error\":\"later\",\"retryAfter\":\"30s\",\"stack\":\"at x\"}';; "
         "*four*) echo '{\"giveBack\":true,\"retryAfter\":\"5s\"}';; esac; done");
 
@@ -109,7 +118,8 @@ static void breaks(const char *answer, const char *what)
 {
     char script[2048];
     (void)snprintf(script, sizeof script,
-                   EACH_LINE "case $line in *bad*) %s;; *) echo '{\"result\":1}';; esac; done", answer);
+                   EACH_LINE "case $line in *bad*) %s;; *) echo '{\"result\":1}';; esac; done",
+                   answer);
     struct rig *r = rig_sh_stream(script);
 
     CHECK_STR(run(r, "good"), "1");
@@ -135,7 +145,8 @@ EMQ_TEST(a_broken_protocol_fails_the_attempt_and_replaces_the_program)
 
 EMQ_TEST(a_dying_program_follows_the_exit_rules)
 {
-    struct rig *r = rig_sh_stream(EACH_LINE
+    struct rig *r = rig_sh_stream(
+        EACH_LINE
         "case $line in *three*) echo oh no >&2; exit 3;; *never*) exit 65;; *later*) exit 75;; "
         "*kill*) kill -KILL $$;; *) echo '{\"result\":1}';; esac; done");
 
@@ -152,7 +163,7 @@ EMQ_TEST(a_dying_program_follows_the_exit_rules)
 EMQ_TEST(a_program_that_leaves_after_its_answer_costs_no_job)
 {
     struct rig *r = rig_sh_stream("IFS= read -r line; echo '{\"result\":1}'");
-    int         before = open_fds();
+    int before = open_fds();
 
     for (int i = 0; i < 30; i++)
         CHECK_STR(run(r, "x"), "1");
@@ -171,7 +182,8 @@ EMQ_TEST(a_program_that_never_reads_fails_the_attempt)
 
 EMQ_TEST(a_second_answer_is_never_taken_for_the_next_job)
 {
-    struct rig *r = rig_sh_stream("n=0; " EACH_LINE
+    struct rig *r = rig_sh_stream(
+        "n=0; " EACH_LINE
         "n=$((n+1)); printf '{\"result\":\"%s\"}\\n{\"result\":\"stale\"}\\n' $n; done");
 
     for (int i = 0; i < 5; i++)
@@ -181,8 +193,8 @@ EMQ_TEST(a_second_answer_is_never_taken_for_the_next_job)
 
 EMQ_TEST(a_timeout_ends_the_program_and_the_next_job_gets_another)
 {
-    struct rig *r = rig_sh_stream(EACH_LINE
-        "case $line in *slow*) sleep 300;; *) echo '{\"result\":'$$'}';; esac; done");
+    struct rig *r = rig_sh_stream(
+        EACH_LINE "case $line in *slow*) sleep 300;; *) echo '{\"result\":'$$'}';; esac; done");
 
     int64_t first = strtol(run(r, "x").ptr, NULL, 10);
     rig_slot(r, EMQ_STR_LIT("slow"));
@@ -211,9 +223,10 @@ EMQ_TEST(data_of_16_MiB_arrives_in_one_line)
 EMQ_TEST(a_program_may_finish_when_its_input_ends)
 {
     const char *path = temp_path("bye");
-    char        script[1024];
-    (void)snprintf(script, sizeof script, EACH_LINE "echo '{\"result\":1}'; done; seq 1 20000 >&2; "
-                                                    "echo bye > %s",
+    char script[1024];
+    (void)snprintf(script, sizeof script,
+                   EACH_LINE "echo '{\"result\":1}'; done; seq 1 20000 >&2; "
+                             "echo bye > %s",
                    path);
     struct rig *r = rig_sh_stream(script);
 
@@ -224,7 +237,8 @@ EMQ_TEST(a_program_may_finish_when_its_input_ends)
 
 EMQ_TEST(words_between_jobs_are_no_jobs)
 {
-    struct rig *r = rig_sh_stream(EACH_LINE "echo '{\"result\":1}'; sleep 0.2; echo between >&2; done");
+    struct rig *r =
+        rig_sh_stream(EACH_LINE "echo '{\"result\":1}'; sleep 0.2; echo between >&2; done");
 
     CHECK_STR(run(r, "x"), "1");
     (void)usleep(500000);

@@ -25,7 +25,7 @@ static char url[PATH_MAX];
 static emq_client *store(void)
 {
     emq_client *c;
-    emq_error   err = {0};
+    emq_error err = {0};
 
     (void)snprintf(url, sizeof url, "sqlite:%s/q.db?sync=off", test_temp_dir());
     CHECK_STATUS_ERR(emq_open(&c, emq_cstr(url), NULL, &err), EMQ_OK, &err);
@@ -34,15 +34,18 @@ static emq_client *store(void)
 
 static void add(emq_client *c, const char *id, const char *data, int attempts)
 {
-    emq_add_opts o = {.size = sizeof o, .id = emq_cstr(id), .attempts = attempts, .backoff_type = EMQ_BACKOFF_NONE};
-    emq_error    err = {0};
+    emq_add_opts o = {.size = sizeof o,
+                      .id = emq_cstr(id),
+                      .attempts = attempts,
+                      .backoff_type = EMQ_BACKOFF_NONE};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_add(c, emq_cstr("q"), emq_cstr(data), &o, NULL, &err), EMQ_OK, &err);
 }
 
 static emq_job *job(emq_client *c, const char *id)
 {
-    emq_job  *j;
+    emq_job *j;
     emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_get(c, emq_cstr("q"), emq_cstr(id), &j, &err), EMQ_OK, &err);
@@ -51,29 +54,29 @@ static emq_job *job(emq_client *c, const char *id)
 
 struct plan {
     const char *script;
-    int64_t     lock_ms, timeout_ms, max_stalled;
-    int         stream, until_empty, mode;
+    int64_t lock_ms, timeout_ms, max_stalled;
+    int stream, until_empty, mode;
 };
 
 /* In this process: runs until the queue is empty, or the worker ends by itself. */
 static emq_worker_stats work_off(emq_client *c, struct plan p)
 {
-    const emq_worker_queue        q = {.size = sizeof q, .name = emq_cstr("q")};
+    const emq_worker_queue q = {.size = sizeof q, .name = emq_cstr("q")};
     const emq_worker_queue *const queues[] = {&q};
-    const char                   *argv[] = {"sh", "-c", p.script, NULL};
-    emq_worker_opts               o = {.size = sizeof o,
-                                       .queues = queues,
-                                       .n_queues = 1,
-                                       .argv = argv,
-                                       .lock_ms = p.lock_ms ? p.lock_ms : 5000,
-                                       .stalled_interval_ms = 200,
-                                       .timeout_ms = p.timeout_ms,
-                                       .max_stalled = p.max_stalled,
-                                       .mode = p.mode,
-                                       .stream = p.stream,
-                                       .exit_when_empty = 1};
-    emq_worker      *w;
-    emq_error        err = {0};
+    const char *argv[] = {"sh", "-c", p.script, NULL};
+    emq_worker_opts o = {.size = sizeof o,
+                         .queues = queues,
+                         .n_queues = 1,
+                         .argv = argv,
+                         .lock_ms = p.lock_ms ? p.lock_ms : 5000,
+                         .stalled_interval_ms = 200,
+                         .timeout_ms = p.timeout_ms,
+                         .max_stalled = p.max_stalled,
+                         .mode = p.mode,
+                         .stream = p.stream,
+                         .exit_when_empty = 1};
+    emq_worker *w;
+    emq_error err = {0};
     emq_worker_stats stats = {.size = sizeof stats};
 
     CHECK_STATUS_ERR(emq_worker_start(&w, c, &o, &err), EMQ_OK, &err);
@@ -100,26 +103,29 @@ static pid_t start_worker(struct plan p)
 static emq_str log_text(emq_client *c, const char *id, struct emq__arena *mem)
 {
     emq_list *l;
-    emq_str   all = emq_strn("", 0);
+    emq_str all = emq_strn("", 0);
 
     CHECK_STATUS(emq_logs(c, emq_cstr("q"), emq_cstr(id), 0, 0, &l, NULL), EMQ_OK);
     for (size_t i = 0; i < emq_list_len(l); i++)
-        all = emq__arena_printf(mem, "%.*s%.*s\n", EMQ_STR_ARG(all), EMQ_STR_ARG(emq_list_str(l, i)));
+        all =
+            emq__arena_printf(mem, "%.*s%.*s\n", EMQ_STR_ARG(all), EMQ_STR_ARG(emq_list_str(l, i)));
     emq_list_free(l);
     return all;
 }
 
 EMQ_TEST(what_a_program_says_is_in_the_record)
 {
-    emq_client       *c = store();
+    emq_client *c = store();
     struct emq__arena mem = {0};
 
     add(c, "ok", "{\"n\":1}", 1);
     add(c, "bad", "{\"n\":2}", 1);
     emq_worker_stats stats = work_off(
-        c, (struct plan){.script = "data=$(cat); echo \"job $EMQ_JOB_ID\" >&2; echo 'progress {\"p\":1}' >&3; "
-                                   "if [ $EMQ_JOB_ID = bad ]; then echo 'no such file' >&2; exit 3; fi; "
-                                   "printf '%s' \"$data\""});
+        c,
+        (struct plan){
+            .script = "data=$(cat); echo \"job $EMQ_JOB_ID\" >&2; echo 'progress {\"p\":1}' >&3; "
+                      "if [ $EMQ_JOB_ID = bad ]; then echo 'no such file' >&2; exit 3; fi; "
+                      "printf '%s' \"$data\""});
     CHECK_INT(stats.completed, 1);
     CHECK_INT(stats.failed, 1);
     CHECK_INT(stats.exit_status, 3);
@@ -143,7 +149,7 @@ EMQ_TEST(what_a_program_says_is_in_the_record)
 EMQ_TEST(all_bytes_pass_through_the_store)
 {
     emq_client *c = store();
-    char        all[256 * 4];
+    char all[256 * 4];
 
     for (size_t i = 0; i < sizeof all; i++)
         all[i] = (char)(i * 7);
@@ -159,12 +165,13 @@ EMQ_TEST(all_bytes_pass_through_the_store)
 EMQ_TEST(a_give_back_charges_no_attempt)
 {
     emq_client *c = store();
-    char        script[2048];
+    char script[2048];
 
-    (void)snprintf(script, sizeof script,
-                   "echo x >>%s/runs; [ $(wc -l <%s/runs) -lt 3 ] || { echo $EMQ_ATTEMPT; exit 0; }; "
-                   "echo retry-after 10ms >&3; exit 75",
-                   test_temp_dir(), test_temp_dir());
+    (void)snprintf(
+        script, sizeof script,
+        "echo x >>%s/runs; [ $(wc -l <%s/runs) -lt 3 ] || { echo $EMQ_ATTEMPT; exit 0; }; "
+        "echo retry-after 10ms >&3; exit 75",
+        test_temp_dir(), test_temp_dir());
     add(c, "x", "1", 1);
     emq_worker_stats stats = work_off(c, (struct plan){.script = script});
     CHECK_INT(stats.given_back, 2);
@@ -195,7 +202,8 @@ EMQ_TEST(a_crashing_program_is_a_poison_pill_that_ends_failed)
     emq_client *c = store();
 
     add(c, "x", "1", 10);
-    (void)work_off(c, (struct plan){.script = "ulimit -c 0; echo broken >&2; kill -ABRT $$", .max_stalled = 2});
+    (void)work_off(c, (struct plan){.script = "ulimit -c 0; echo broken >&2; kill -ABRT $$",
+                                    .max_stalled = 2});
     emq_job *j = job(c, "x");
     CHECK_INT(emq_job_state(j), EMQ_FAILED_STATE);
     CHECK_INT(emq_job_stalled(j), 3);
@@ -206,15 +214,16 @@ EMQ_TEST(a_crashing_program_is_a_poison_pill_that_ends_failed)
 EMQ_TEST(a_kept_program_serves_a_queue)
 {
     emq_client *c = store();
-    char        id[16];
+    char id[16];
 
     for (int i = 0; i < 50; i++) {
         (void)snprintf(id, sizeof id, "j%d", i);
         add(c, id, "1", 1);
     }
-    emq_worker_stats stats = work_off(c, (struct plan){.stream = 1,
-                                                       .script = "while read -r line; do echo '{\"log\":\"seen\"}'; "
-                                                                 "echo '{\"result\":'$$'}'; done"});
+    emq_worker_stats stats =
+        work_off(c, (struct plan){.stream = 1,
+                                  .script = "while read -r line; do echo '{\"log\":\"seen\"}'; "
+                                            "echo '{\"result\":'$$'}'; done"});
     CHECK_INT(stats.completed, 50);
     emq_job *first = job(c, "j0"), *last = job(c, "j49");
     CHECK_STR_EQ(emq_job_result(first), emq_job_result(last));
@@ -232,13 +241,14 @@ static const char *watchful(void)
     static char script[4 * PATH_MAX];
     const char *d = test_temp_dir();
 
-    (void)snprintf(script, sizeof script,
-                   "trap '' TERM; for p in $(cat %s/pids 2>/dev/null); do "
-                   "s=$(sed 's/.*) //' /proc/$p/stat 2>/dev/null | cut -c1); "
-                   "case $s in ''|Z|X) ;; *) echo $p >>%s/overlap;; esac; done; "
-                   "if [ -e %s/pids ]; then echo second; exit 0; fi; "
-                   "sleep 300 & echo $$ $! >%s/pids.t; mv %s/pids.t %s/pids; while :; do sleep 0.05; done",
-                   d, d, d, d, d, d);
+    (void)snprintf(
+        script, sizeof script,
+        "trap '' TERM; for p in $(cat %s/pids 2>/dev/null); do "
+        "s=$(sed 's/.*) //' /proc/$p/stat 2>/dev/null | cut -c1); "
+        "case $s in ''|Z|X) ;; *) echo $p >>%s/overlap;; esac; done; "
+        "if [ -e %s/pids ]; then echo second; exit 0; fi; "
+        "sleep 300 & echo $$ $! >%s/pids.t; mv %s/pids.t %s/pids; while :; do sleep 0.05; done",
+        d, d, d, d, d, d);
     return script;
 }
 
@@ -260,7 +270,7 @@ static void check_second_run(void)
 {
     char overlap[] = "overlap";
     emq_client *c = store();
-    emq_job    *j = job(c, "x");
+    emq_job *j = job(c, "x");
 
     CHECK_INT(emq_job_state(j), EMQ_COMPLETED_STATE);
     CHECK_STR(emq_job_result(j), "second\n");
@@ -281,7 +291,7 @@ static void add_one(void)
 EMQ_TEST(the_next_run_begins_after_a_killed_workers_programs_are_dead)
 {
     struct plan p = {.script = watchful(), .lock_ms = 1000};
-    char        pids[] = "pids";
+    char pids[] = "pids";
 
     add_one();
     pid_t first = start_worker(p);
@@ -295,7 +305,7 @@ EMQ_TEST(the_next_run_begins_after_a_killed_workers_programs_are_dead)
 EMQ_TEST(the_next_run_begins_after_a_frozen_workers_programs_are_dead)
 {
     struct plan p = {.script = watchful(), .lock_ms = 1000};
-    char        pids[] = "pids";
+    char pids[] = "pids";
 
     add_one();
     pid_t first = start_worker(p);

@@ -399,6 +399,11 @@ EMQ_TEST(four_processes_get_fair_shares)
 
     for (int i = 0; i < N; i++)
         h[i] = HELPER("loop", path, "normal", firsts[i], "1500");
+    for (int i = 0; i < N; i++)
+        helper_expect(&h[i], "waiting");
+    struct emq__wake_req req = {.prefix = EMQ_STR_LIT("emq"), .queue = EMQ_STR_LIT("go")};
+    struct emq__wake_res res;
+    CHECK_STATUS(s->base.ops->wake(&s->base, &req, &res, NULL, NULL), EMQ_OK);
     for (int i = 0; i < N; i++) {
         char line[64];
         helper_line(&h[i], line, sizeof line);
