@@ -35,7 +35,8 @@ static emq_status check_sigchld(emq_error *err)
     struct sigaction now;
 
     if (sigaction(SIGCHLD, NULL, &now) == 0 &&
-        ((!(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_IGN) || (now.sa_flags & SA_NOCLDWAIT)))
+        ((!(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_IGN) ||
+         (now.sa_flags & SA_NOCLDWAIT)))
         return emq__fail(err, EMQ_E_INVALID, 0, "exec",
                          "SIGCHLD is ignored in this process, so the exit status of a program is "
                          "lost: set it to SIG_DFL before the worker is started");
@@ -45,8 +46,8 @@ static emq_status check_sigchld(emq_error *err)
 static emq_status open_places(struct emq__exec *x, emq_error *err)
 {
     size_t n = (size_t)x->concurrency;
-    void  *stacks = mmap(NULL, n * EMQ__EXEC_STACK, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    void *stacks = mmap(NULL, n * EMQ__EXEC_STACK, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 
     if (stacks == MAP_FAILED)
         return emq__no_memory("exec", err);
@@ -81,7 +82,8 @@ static void free_all(struct emq__exec *x)
     free(x);
 }
 
-emq_status emq__exec_open(struct emq__exec **out, const struct emq__exec_config *cfg, emq_error *err)
+emq_status emq__exec_open(struct emq__exec **out, const struct emq__exec_config *cfg,
+                          emq_error *err)
 {
     struct emq__exec *x;
 
@@ -136,7 +138,7 @@ void emq__exec_close(struct emq__exec *x)
 
 void emq__exec_begin(struct emq__exec *x, struct emq__slot *s)
 {
-    int               index = emq__slot_index(s);
+    int index = emq__slot_index(s);
     struct emq__place *at = &x->places[index];
 
     /* The fence first: a renewal from here on comes as a lease, one before is in safe_until. */
@@ -148,7 +150,7 @@ void emq__exec_begin(struct emq__exec *x, struct emq__slot *s)
 
 void emq__exec_end(struct emq__exec *x, struct emq__slot *s)
 {
-    int               index = emq__slot_index(s);
+    int index = emq__slot_index(s);
     struct emq__place *at = &x->places[index];
 
     pthread_mutex_lock(&at->mu);
@@ -183,8 +185,9 @@ emq_status emq__exec_killed(struct emq__slot *s, const struct emq__report *r,
                             struct emq__exec_result *out, emq_error *err)
 {
     if (emq__slot_cancelled(s) == 0)
-        return emq__fail(err, EMQ_E_SYSTEM, 0, "exec",
-                         "the program was ended at the end of its lock, before its renewal was known");
+        return emq__fail(
+            err, EMQ_E_SYSTEM, 0, "exec",
+            "the program was ended at the end of its lock, before its renewal was known");
     emq__exit_stopped(r, out);
     return EMQ_OK;
 }

@@ -23,41 +23,53 @@
 #define CLONE_PIDFD 0x1000
 #endif
 
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+#ifdef __SANITIZE_THREAD__
+/* Its own clone() takes this for a fork and refuses new threads from then on. */
+int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+#define clone __clone
+#endif
+
 enum { TRY_MS = 1000, TRY_PAUSE_MS = 20 };
 
 /* ---- in the new process ------------------------------------------------------------------ */
 
 struct birth {
     struct emq__exec *x;
-    int               index;
-    int               fds[4]; /* what becomes 0..3; -1 = closed */
-    char *const      *env;
+    int index;
+    int fds[4]; /* what becomes 0..3; -1 = closed */
+    char *const *env;
 };
 
-/* Until exec it shares our memory while our thread is suspended: system calls only. */
+/* Until exec it shares our memory while our thread is suspended: system calls only, and raw ones where
+ * a library around the C library's (a sanitizer's) keeps books, which would be our process's. */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static int born(void *arg)
 {
     const struct birth *b = arg;
-    struct sigaction    plain = {.sa_handler = SIG_DFL};
-    int                 last = -1;
+    const unsigned long plain[8] = {0}; /* the kernel's sigaction of SIG_DFL, or an empty mask */
+    const size_t mask_bytes = NSIG / 8;
+    int last = -1;
 
     /* Handlers are the application's and must not run here. All signals are blocked until then. */
     for (int sig = 1; sig < NSIG; sig++)
-        (void)sigaction(sig, &plain, NULL);
+        (void)syscall(SYS_rt_sigaction, sig, plain, NULL, mask_bytes);
     /* Not reached by what the terminal sends to the worker, and a group to signal. */
     (void)setsid();
     emq__ward_enter(b->x->supervisor, b->index, getpid());
     for (int i = 0; i < 4; i++) {
         if (b->fds[i] < 0)
             continue;
-        if (dup2(b->fds[i], i) < 0)
+        if (syscall(SYS_dup3, b->fds[i], i, 0) < 0)
             goto failed;
         last = i;
     }
     const int kept[] = {0, 1, 2, last == 3 ? 3 : -1};
     emq__close_others(kept, EMQ_ARRAY_LEN(kept));
-    (void)sigemptyset(&plain.sa_mask);
-    (void)sigprocmask(SIG_SETMASK, &plain.sa_mask, NULL);
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, plain, NULL, mask_bytes);
     (void)execve(b->x->path, b->x->argv, b->env);
 failed:
     atomic_store(&emq__supervisor_ward(b->x->supervisor, b->index)->start_error, errno);
@@ -79,10 +91,8 @@ bool emq__child_unstartable(int native)
     case EPERM:
     case EINVAL:
     case ELIBBAD:
-    case E2BIG:
-        return true;
-    default:
-        return false;
+    case E2BIG: return true;
+    default: return false;
     }
 }
 
@@ -128,15 +138,15 @@ static void reap(pid_t pid)
 static int give_birth(struct birth *b, struct emq__child *c)
 {
     struct emq__exec *x = b->x;
-    char             *stack = x->stacks + (size_t)b->index * EMQ__EXEC_STACK;
-    sigset_t          all, old;
-    int               pidfd = -1, native = 0;
+    char *stack = x->stacks + (size_t)b->index * EMQ__EXEC_STACK;
+    sigset_t all, old;
+    int pidfd = -1, native = 0;
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     /* Our thread goes on when the program runs or the start has failed. No copy of our memory. */
-    int pid = clone(born, stack + EMQ__EXEC_STACK, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, b,
-                    &pidfd);
+    int pid = clone(born, stack + EMQ__EXEC_STACK, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
+                    b, &pidfd);
     if (pid < 0)
         native = errno;
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -172,10 +182,10 @@ static int start_once(struct birth *b, bool ctl, struct emq__child *c)
 emq_status emq__child_start(struct emq__exec *x, int index, char *const *env, bool ctl,
                             struct emq__mono until, struct emq__child *out, emq_error *err)
 {
-    struct birth          b = {.x = x, .index = index, .env = env};
+    struct birth b = {.x = x, .index = index, .env = env};
     const struct timespec pause = {0, TRY_PAUSE_MS * 1000000L};
-    struct emq__mono      begin = emq__mono_now();
-    int                   native = start_once(&b, ctl, out);
+    struct emq__mono begin = emq__mono_now();
+    int native = start_once(&b, ctl, out);
 
     /* A shortage is waited out here for a moment: the next worker would meet it too. */
     while (native != 0 && may_pass(native)) {

@@ -11,8 +11,9 @@
 
 /* Set by us, or (the last two) meant for the worker alone. */
 static const char *const ours[] = {
-    "EMQ_URL",     "EMQ_PREFIX", "EMQ_QUEUE", "EMQ_WORKER",          "EMQ_JOB_ID",         "EMQ_JOB_NAME",
-    "EMQ_ATTEMPT", "EMQ_FENCE",  "EMQ_TOKEN", "EMQ_IDEMPOTENCY_KEY", "EMQ_DEADLINE_AT_MS", "EMQ_CRASH_AT",
+    "EMQ_URL",     "EMQ_PREFIX",          "EMQ_QUEUE",          "EMQ_WORKER",
+    "EMQ_JOB_ID",  "EMQ_JOB_NAME",        "EMQ_ATTEMPT",        "EMQ_FENCE",
+    "EMQ_TOKEN",   "EMQ_IDEMPOTENCY_KEY", "EMQ_DEADLINE_AT_MS", "EMQ_CRASH_AT",
     "EMQ_STOP_AT",
 };
 enum { OURS_MAX = 11 };
@@ -49,16 +50,16 @@ emq_status emq__exec_env_copy(struct emq__exec *x, emq_error *err)
 }
 
 struct env {
-    char             **list;
-    size_t             n;
+    char **list;
+    size_t n;
     struct emq__arena *mem;
-    bool               failed;
+    bool failed;
 };
 
 static void put(struct env *e, const char *name, emq_str value)
 {
     size_t n = strlen(name);
-    char  *entry = emq__arena_alloc(e->mem, n + value.len + 2);
+    char *entry = emq__arena_alloc(e->mem, n + value.len + 2);
 
     if (!entry) {
         e->failed = true;
@@ -75,7 +76,7 @@ static void put(struct env *e, const char *name, emq_str value)
 static void put_i64(struct env *e, const char *name, int64_t value)
 {
     char digits[24];
-    int  n = snprintf(digits, sizeof digits, "%" PRId64, value);
+    int n = snprintf(digits, sizeof digits, "%" PRId64, value);
 
     put(e, name, emq_strn(digits, n > 0 ? (size_t)n : 0));
 }

@@ -10,12 +10,12 @@
 #include <stdarg.h>
 
 enum {
-    EXIT_DATA = 65,       /* sysexits.h: the input is wrong, and will be */
-    EXIT_TEMPORARY = 75,  /* sysexits.h: try again later */
-    EXIT_NEVER = 100,     /* qmail: hard failure */
-    EXIT_LATER = 111,     /* qmail: soft failure */
-    EXIT_NOT_RUN = 126,   /* shells: found, can't be run */
-    EXIT_NOT_FOUND = 127  /* shells */
+    EXIT_DATA = 65,      /* sysexits.h: the input is wrong, and will be */
+    EXIT_TEMPORARY = 75, /* sysexits.h: try again later */
+    EXIT_NEVER = 100,    /* qmail: hard failure */
+    EXIT_LATER = 111,    /* qmail: soft failure */
+    EXIT_NOT_RUN = 126,  /* shells: found, can't be run */
+    EXIT_NOT_FOUND = 127 /* shells */
 };
 
 int emq__exit_status(const struct emq__exit *e)
@@ -66,28 +66,21 @@ void emq__exit_give_back(struct emq__exec_result *out, const emq_job *job)
     if (emq_job_attempts_started(job) < EMQ__EXEC_GIVE_BACK_MAX)
         return;
     out->kind = EMQ__EXEC_FAIL;
-    out->reason = or_text(emq__arena_printf(&out->mem, "handed out %d times, and given back again: %.*s",
-                                            emq_job_attempts_started(job), EMQ_STR_ARG(out->reason)),
-                          "handed out and given back too often");
+    out->reason =
+        or_text(emq__arena_printf(&out->mem, "handed out %d times, and given back again: %.*s",
+                                  emq_job_attempts_started(job), EMQ_STR_ARG(out->reason)),
+                "handed out and given back too often");
 }
 
 static void judge_code(int code, const emq_job *job, struct emq__exec_result *out)
 {
     switch (code) {
-    case 0:
-        out->kind = EMQ__EXEC_DONE;
-        break;
+    case 0: out->kind = EMQ__EXEC_DONE; break;
     case EXIT_TEMPORARY:
-    case EXIT_LATER:
-        emq__exit_give_back(out, job);
-        break;
+    case EXIT_LATER: emq__exit_give_back(out, job); break;
     case EXIT_DATA:
-    case EXIT_NEVER:
-        out->kind = EMQ__EXEC_FAIL;
-        break;
-    default:
-        out->kind = EMQ__EXEC_RETRY;
-        break;
+    case EXIT_NEVER: out->kind = EMQ__EXEC_FAIL; break;
+    default: out->kind = EMQ__EXEC_RETRY; break;
     }
 }
 
@@ -101,8 +94,9 @@ void emq__exit_judge(const struct emq__exit *e, const struct emq__report *r, emq
     out->exit_status = emq__exit_status(e);
     if (!e->known) {
         out->kind = EMQ__EXEC_RETRY;
-        out->reason = EMQ_STR_LIT("the program has ended, but another part of the worker's process took "
-                                  "its exit status (wait(), or an ignored SIGCHLD)");
+        out->reason =
+            EMQ_STR_LIT("the program has ended, but another part of the worker's process took "
+                        "its exit status (wait(), or an ignored SIGCHLD)");
         return;
     }
     what = e->by_signal ? signal_text(e, &out->mem) : exit_text(e->code, &out->mem);
@@ -113,16 +107,18 @@ void emq__exit_judge(const struct emq__exit *e, const struct emq__report *r, emq
         judge_code(e->code, job, out);
 }
 
-void emq__exit_failed(const struct emq__report *r, struct emq__exec_result *out, const char *fmt, ...)
+void emq__exit_failed(const struct emq__report *r, struct emq__exec_result *out, const char *fmt,
+                      ...)
 {
-    char    text[512];
+    char text[512];
     va_list args;
 
     va_start(args, fmt);
     int n = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     out->kind = EMQ__EXEC_RETRY;
-    out->reason = or_text(emq__arena_str(&out->mem, emq_cstr(n > 0 ? text : "")), "the program failed");
+    out->reason =
+        or_text(emq__arena_str(&out->mem, emq_cstr(n > 0 ? text : "")), "the program failed");
     out->stack = emq__report_tail(r, &out->mem);
     out->result = emq_strn(NULL, 0);
 }

@@ -31,11 +31,13 @@ static emq_status refuse(const char *command, int native, emq_error *err)
     const char *hint = "";
 
     if (native == ENOENT)
-        hint = strchr(command, '/') ? ": check the path" : " in PATH: check the name, or give its path";
+        hint = strchr(command, '/') ? ": check the path"
+                                    : " in PATH: check the name, or give its path";
     else if (native == EACCES)
         hint = ": make it executable (chmod +x), or start its interpreter";
-    return emq__fail(err, EMQ_E_INVALID, native, "exec", "the command \"%s\" can't be started: %s%s",
-                     command, native == ENOENT ? "not found" : strerror(native), hint);
+    return emq__fail(err, EMQ_E_INVALID, native, "exec",
+                     "the command \"%s\" can't be started: %s%s", command,
+                     native == ENOENT ? "not found" : strerror(native), hint);
 }
 
 emq_status emq__exec_find(const char *command, struct emq__arena *mem, const char **out,
@@ -52,7 +54,7 @@ emq_status emq__exec_find(const char *command, struct emq__arena *mem, const cha
     }
 
     const char *path = getenv("PATH");
-    int         worst = ENOENT;
+    int worst = ENOENT;
     if (!path)
         path = DEFAULT_PATH;
     for (const char *end;; path = end + 1) {

@@ -34,41 +34,41 @@ enum {
 
 /* One process and our ends of its pipes; -1 = closed. */
 struct emq__child {
-    pid_t pid;   /* 0 = none */
-    int   pidfd; /* -1 = the kernel has none: looked at often */
-    int   in, out, err, ctl;
+    pid_t pid; /* 0 = none */
+    int pidfd; /* -1 = the kernel has none: looked at often */
+    int in, out, err, ctl;
 };
 
 /* How a process ended. */
 struct emq__exit {
-    bool known;     /* false: somebody else has taken its status */
+    bool known; /* false: somebody else has taken its status */
     bool by_signal;
     bool dumped;
-    int  code;      /* exit code, or the signal */
+    int code; /* exit code, or the signal */
 };
 
 struct emq__stream;
 
 struct emq__place {
-    pthread_mutex_t     mu;    /* guards fence, and the ward's deadline against an old lease */
-    int64_t             fence; /* of the job under way; 0 = none */
-    char               *chunk; /* EMQ__EXEC_CHUNK bytes */
+    pthread_mutex_t mu; /* guards fence, and the ward's deadline against an old lease */
+    int64_t fence;      /* of the job under way; 0 = none */
+    char *chunk;        /* EMQ__EXEC_CHUNK bytes */
     struct emq__stream *stream;
 };
 
 struct emq__exec {
-    struct emq__arena       mem; /* of path, argv, env */
-    const char             *path;
-    char                  **argv, **env; /* env: ours left out; NULL-terminated */
-    size_t                  n_env;
-    emq_str                 url, prefix, worker;
-    int32_t                 concurrency;
-    bool                    stream;
-    pid_t                   pid; /* that opened it */
-    struct emq__log         log;
+    struct emq__arena mem; /* of path, argv, env */
+    const char *path;
+    char **argv, **env; /* env: ours left out; NULL-terminated */
+    size_t n_env;
+    emq_str url, prefix, worker;
+    int32_t concurrency;
+    bool stream;
+    pid_t pid; /* that opened it */
+    struct emq__log log;
     struct emq__supervisor *supervisor;
-    char                   *stacks; /* of processes that are being started, one a place */
-    struct emq__place      *places;
+    char *stacks; /* of processes that are being started, one a place */
+    struct emq__place *places;
 };
 
 /* ---- exec_find.c, exec_env.c ------------------------------------------------------------- */
@@ -126,8 +126,8 @@ void emq__exit_judge(const struct emq__exit *e, const struct emq__report *r, emq
 /* Given back, but not for ever: FAIL after the last time. */
 void emq__exit_give_back(struct emq__exec_result *out, const emq_job *job);
 /* RETRY with that reason and the tail as its stack. */
-void emq__exit_failed(const struct emq__report *r, struct emq__exec_result *out, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+void emq__exit_failed(const struct emq__report *r, struct emq__exec_result *out, const char *fmt,
+                      ...) __attribute__((format(printf, 3, 4)));
 /* We ended it. */
 void emq__exit_stopped(const struct emq__report *r, struct emq__exec_result *out);
 
@@ -145,14 +145,14 @@ enum {
 };
 /* One job's loop: waiting for its process, and stopping it. */
 struct emq__turn {
-    struct emq__exec  *x;
-    struct emq__slot  *s;
+    struct emq__exec *x;
+    struct emq__slot *s;
     struct emq__child *c;
-    bool    asked;      /* TERM has been sent */
-    bool    killed;     /* KILL has been sent */
-    int64_t kill_at_us; /* INT64_MAX = not asked */
+    bool asked;                     /* TERM has been sent */
+    bool killed;                    /* KILL has been sent */
+    int64_t kill_at_us;             /* INT64_MAX = not asked */
     int64_t no_supervisor_until_us; /* it can't be started: not looked at until then */
-    short   ready[EMQ__TURN_FDS];   /* after the wait: which descriptors have something */
+    short ready[EMQ__TURN_FDS];     /* after the wait: which descriptors have something */
 };
 void emq__turn_init(struct emq__turn *t, struct emq__exec *x, struct emq__slot *s,
                     struct emq__child *c);
@@ -171,7 +171,8 @@ static inline bool emq__turn_stopping(const struct emq__turn *t)
 void emq__exec_begin(struct emq__exec *x, struct emq__slot *s);
 void emq__exec_end(struct emq__exec *x, struct emq__slot *s);
 /* A start that failed: UNSTARTABLE, or E_SYSTEM. */
-emq_status emq__exec_not_started(const emq_error *why, struct emq__exec_result *out, emq_error *err);
+emq_status emq__exec_not_started(const emq_error *why, struct emq__exec_result *out,
+                                 emq_error *err);
 /* Ended by the supervisor and not by us: STOPPED, or E_SYSTEM when the lock was renewed after all. */
 emq_status emq__exec_killed(struct emq__slot *s, const struct emq__report *r,
                             struct emq__exec_result *out, emq_error *err);

@@ -60,7 +60,7 @@ struct emq__exec_line emq__exec_line_parse(emq_str line)
         n++;
     emq_str word = emq_strn(line.ptr, n);
     /* One separator: a log text may begin with spaces. */
-    size_t  skip = n < line.len ? n + 1 : n;
+    size_t skip = n < line.len ? n + 1 : n;
     emq_str rest = emq_strn(line.ptr + skip, line.len - skip);
 
     if (emq__str_is(word, "progress"))
@@ -106,7 +106,7 @@ void emq__lines_feed(struct emq__lines *l, emq_str bytes, emq__line_fn fn, void 
 {
     while (bytes.len) {
         const char *end = memchr(bytes.ptr, '\n', bytes.len);
-        size_t      n = end ? (size_t)(end - bytes.ptr) : bytes.len;
+        size_t n = end ? (size_t)(end - bytes.ptr) : bytes.len;
         if (end && l->part.len == 0 && !l->cut && n <= l->max) {
             fn(user, emq_strn(bytes.ptr, n), false);
         } else {

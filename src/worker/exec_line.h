@@ -18,9 +18,9 @@ enum emq__exec_line_kind {
 
 struct emq__exec_line {
     enum emq__exec_line_kind kind;
-    emq_str                  text; /* a slice of the line */
-    int64_t                  ms;
-    const char              *problem;
+    emq_str text; /* a slice of the line */
+    int64_t ms;
+    const char *problem;
 };
 
 /* line: without its line feed; a carriage return at its end is left out. */
@@ -34,8 +34,8 @@ struct emq__exec_line emq__exec_line_parse(emq_str line);
  * given, and the rest up to the line feed is dropped. */
 struct emq__lines {
     struct emq__buf part; /* of the line that has not ended */
-    size_t          max;
-    bool            cut;
+    size_t max;
+    bool cut;
 };
 /* cut: bytes are missing at its end. */
 typedef void (*emq__line_fn)(void *user, emq_str line, bool cut);

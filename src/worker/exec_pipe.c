@@ -47,9 +47,9 @@ bool emq__fd_nonblock(int fd)
 
 bool emq__pipe_write(int fd, emq_str *left)
 {
-    sigset_t              broken, old;
+    sigset_t broken, old;
     const struct timespec now = {0, 0};
-    bool                  there = true;
+    bool there = true;
 
     /* A reader that is gone is an answer, not a signal to the application. */
     (void)sigemptyset(&broken);

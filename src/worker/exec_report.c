@@ -95,7 +95,7 @@ void emq__report_line(struct emq__report *r, emq_str line)
 
 void emq__report_warn(struct emq__report *r, const char *fmt, ...)
 {
-    char    text[512];
+    char text[512];
     va_list args;
 
     va_start(args, fmt);
@@ -159,7 +159,7 @@ static size_t entry_len(emq_str pending, bool join, int64_t *lines)
     *lines = 0;
     while (end < pending.len) {
         const char *feed = memchr(pending.ptr + end, '\n', pending.len - end);
-        size_t      next = feed ? (size_t)(feed - pending.ptr) + 1 : pending.len;
+        size_t next = feed ? (size_t)(feed - pending.ptr) + 1 : pending.len;
         if (*lines > 0 && (!join || next - 1 > EMQ_LOG_LINE_MAX))
             break;
         end = next;
@@ -170,13 +170,13 @@ static size_t entry_len(emq_str pending, bool join, int64_t *lines)
 
 static emq_status flush_lines(struct emq__report *r, emq_error *err)
 {
-    emq_str    left = emq__buf_view(&r->pending);
-    bool       join = r->n_pending > ALONE_MAX;
+    emq_str left = emq__buf_view(&r->pending);
+    bool join = r->n_pending > ALONE_MAX;
     emq_status s = EMQ_OK;
 
     while (left.len && !r->over) {
         int64_t lines;
-        size_t  n = entry_len(left, join, &lines);
+        size_t n = entry_len(left, join, &lines);
         s = emq_job_log(r->job, emq_strn(left.ptr, n - 1), err);
         if (!stored(r, s))
             break;
@@ -288,7 +288,7 @@ emq_str emq__report_tail(const struct emq__report *r, struct emq__arena *mem)
     if (r->tail_cut) {
         /* From the first whole line on, when there is one. */
         const char *feed = memchr(tail.ptr, '\n', tail.len);
-        size_t      skip = feed ? (size_t)(feed - tail.ptr) + 1 : 0;
+        size_t skip = feed ? (size_t)(feed - tail.ptr) + 1 : 0;
         if (skip < tail.len)
             tail = emq_strn(tail.ptr + skip, tail.len - skip);
     }

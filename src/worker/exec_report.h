@@ -17,24 +17,24 @@
 enum { EMQ__REPORT_TAIL = 4096 };
 
 struct emq__report {
-    emq_job          *job; /* NULL = between jobs: lines go to the worker's log */
-    struct emq__log   log;
-    struct emq__lines err;      /* stderr */
-    struct emq__buf   pending;  /* clean lines, each with its line feed */
-    struct emq__buf   progress; /* the newest; empty = none */
-    int64_t           n_pending, n_lost;
-    int64_t           due_us; /* flush then; INT64_MAX = nothing to flush */
-    int64_t           hold_until_us; /* the store fails: not before */
-    bool              over;   /* the job is no longer ours */
-    char             *clean;  /* EMQ_LOG_LINE_MAX + 16 bytes */
-    size_t            tail_len;
-    bool              tail_cut;
-    char              tail[EMQ__REPORT_TAIL];
+    emq_job *job; /* NULL = between jobs: lines go to the worker's log */
+    struct emq__log log;
+    struct emq__lines err;    /* stderr */
+    struct emq__buf pending;  /* clean lines, each with its line feed */
+    struct emq__buf progress; /* the newest; empty = none */
+    int64_t n_pending, n_lost;
+    int64_t due_us;        /* flush then; INT64_MAX = nothing to flush */
+    int64_t hold_until_us; /* the store fails: not before */
+    bool over;             /* the job is no longer ours */
+    char *clean;           /* EMQ_LOG_LINE_MAX + 16 bytes */
+    size_t tail_len;
+    bool tail_cut;
+    char tail[EMQ__REPORT_TAIL];
 };
 
 emq_status emq__report_init(struct emq__report *r, emq_job *job, const struct emq__log *log,
                             emq_error *err);
-void       emq__report_free(struct emq__report *r);
+void emq__report_free(struct emq__report *r);
 /* Bytes of stderr. */
 void emq__report_stderr(struct emq__report *r, emq_str bytes);
 /* A log line, or several; any bytes. */

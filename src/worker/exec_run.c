@@ -16,22 +16,22 @@
 enum { CTL_LINE_MAX = EMQ_RESULT_MAX + 64 };
 
 struct run {
-    struct emq__exec  *x;
+    struct emq__exec *x;
     struct emq__place *place;
-    emq_job           *job;
-    struct emq__child  child;
+    emq_job *job;
+    struct emq__child child;
     struct emq__report report;
-    struct emq__lines  ctl;
-    struct emq__buf    result;
-    emq_str            data;     /* what is left to write */
-    uint64_t           too_long; /* bytes of stdout beyond the limit */
-    int64_t            retry_after_ms;
-    emq_str            effect;   /* the word of an effect that this build can't do */
+    struct emq__lines ctl;
+    struct emq__buf result;
+    emq_str data;      /* what is left to write */
+    uint64_t too_long; /* bytes of stdout beyond the limit */
+    int64_t retry_after_ms;
+    emq_str effect; /* the word of an effect that this build can't do */
 };
 
 static void take_ctl_line(void *user, emq_str line, bool cut)
 {
-    struct run           *r = user;
+    struct run *r = user;
     struct emq__exec_line l = emq__exec_line_parse(line);
 
     if (cut && l.kind != EMQ__EXEC_LINE_LOG) {
@@ -39,17 +39,10 @@ static void take_ctl_line(void *user, emq_str line, bool cut)
         return;
     }
     switch (l.kind) {
-    case EMQ__EXEC_LINE_EMPTY:
-        break;
-    case EMQ__EXEC_LINE_PROGRESS:
-        emq__report_progress(&r->report, l.text);
-        break;
-    case EMQ__EXEC_LINE_LOG:
-        emq__report_line(&r->report, l.text);
-        break;
-    case EMQ__EXEC_LINE_RETRY_AFTER:
-        r->retry_after_ms = l.ms;
-        break;
+    case EMQ__EXEC_LINE_EMPTY: break;
+    case EMQ__EXEC_LINE_PROGRESS: emq__report_progress(&r->report, l.text); break;
+    case EMQ__EXEC_LINE_LOG: emq__report_line(&r->report, l.text); break;
+    case EMQ__EXEC_LINE_RETRY_AFTER: r->retry_after_ms = l.ms; break;
     case EMQ__EXEC_LINE_EFFECT:
         r->effect = emq__str_is(l.text, "sql") ? EMQ_STR_LIT("sql") : EMQ_STR_LIT("redis");
         emq__report_warn(&r->report, "emq: %.*s on descriptor 3: not built in: nothing was applied",
@@ -167,9 +160,10 @@ static emq_status judge(struct run *r, const struct emq__exit *e, bool stopping,
                          "nothing was applied",
                          EMQ_STR_ARG(r->effect));
     } else if (r->too_long > 0) {
-        emq__exit_failed(&r->report, out,
-                         "the result has %llu bytes, at most %d are stored: write a reference to it",
-                         (unsigned long long)r->too_long + EMQ_RESULT_MAX, EMQ_RESULT_MAX);
+        emq__exit_failed(
+            &r->report, out,
+            "the result has %llu bytes, at most %d are stored: write a reference to it",
+            (unsigned long long)r->too_long + EMQ_RESULT_MAX, EMQ_RESULT_MAX);
     } else if (r->result.failed) {
         return emq__no_memory("exec", err);
     } else if (r->result.len) {
@@ -184,7 +178,7 @@ static emq_status start(struct run *r, struct emq__slot *s, struct emq__exec_res
                         emq_error *err)
 {
     emq_error why = {0};
-    char    **env = emq__exec_env(r->x, r->job, emq__slot_deadline_at_ms(s), &out->mem);
+    char **env = emq__exec_env(r->x, r->job, emq__slot_deadline_at_ms(s), &out->mem);
 
     if (!env)
         return emq__no_memory("exec", err);
@@ -197,14 +191,12 @@ static emq_status start(struct run *r, struct emq__slot *s, struct emq__exec_res
 emq_status emq__exec_run_once(struct emq__exec *x, struct emq__slot *s,
                               struct emq__exec_result *out, emq_error *err)
 {
-    int              index = emq__slot_index(s);
-    struct run       r = {.x = x,
-                          .place = &x->places[index],
-                          .job = emq__slot_job(s),
-                          .retry_after_ms = -1};
+    int index = emq__slot_index(s);
+    struct run r = {
+        .x = x, .place = &x->places[index], .job = emq__slot_job(s), .retry_after_ms = -1};
     struct emq__turn t;
-    bool             supervisor_killed = false;
-    emq_status       st = emq__report_init(&r.report, r.job, &x->log, err);
+    bool supervisor_killed = false;
+    emq_status st = emq__report_init(&r.report, r.job, &x->log, err);
 
     emq__lines_init(&r.ctl, CTL_LINE_MAX);
     emq__buf_init(&r.result, EMQ_RESULT_MAX);

@@ -21,7 +21,7 @@ void emq__turn_init(struct emq__turn *t, struct emq__exec *x, struct emq__slot *
 
 static void look(struct emq__turn *t)
 {
-    int     reason = emq__slot_cancelled(t->s);
+    int reason = emq__slot_cancelled(t->s);
     int64_t now = emq__mono_now().us;
     int64_t safe = emq__slot_safe_until(t->s).us;
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum {
-    LINE_MAX_BYTES = 8 * 1024 * 1024,          /* of an answer: a result with every byte escaped */
+    LINE_MAX_BYTES = 8 * 1024 * 1024,           /* of an answer: a result with every byte escaped */
     REQUEST_MAX = 6 * EMQ_DATA_MAX + 64 * 1024, /* the same of data */
     MUTE_US = 1000 * 1000, /* from the end of stdout to the end of the process */
     BIRTHS_MAX = 3 /* a job: processes that end between two jobs are replaced without a word */
@@ -29,19 +29,19 @@ struct emq__stream {
 };
 
 struct serve {
-    struct emq__exec       *x;
-    struct emq__slot       *s;
-    emq_job                *job;
-    struct emq__place      *place;
-    struct emq__stream     *kept;
-    struct emq__report      report;
-    struct emq__buf         request;
-    emq_str                 left; /* of the request */
+    struct emq__exec *x;
+    struct emq__slot *s;
+    emq_job *job;
+    struct emq__place *place;
+    struct emq__stream *kept;
+    struct emq__report report;
+    struct emq__buf request;
+    emq_str left; /* of the request */
     struct emq__exec_result *out;
-    bool                    answered;
-    bool                    deaf; /* it has closed its stdin */
-    int64_t                 mute_until_us; /* it has closed its stdout; INT64_MAX = not */
-    const char             *problem; /* it broke the protocol; static */
+    bool answered;
+    bool deaf;             /* it has closed its stdin */
+    int64_t mute_until_us; /* it has closed its stdout; INT64_MAX = not */
+    const char *problem;   /* it broke the protocol; static */
 };
 
 emq_status emq__stream_open(struct emq__exec *x, emq_error *err)
@@ -87,7 +87,7 @@ static void end_with_result(struct serve *v, emq_str result)
 static void end_with_error(struct serve *v, const struct emq__answer *a)
 {
     struct emq__exec_result *out = v->out;
-    char                    *clean = emq__arena_alloc(&out->mem, EMQ_LOG_LINE_MAX + 16);
+    char *clean = emq__arena_alloc(&out->mem, EMQ_LOG_LINE_MAX + 16);
 
     out->kind = a->end == EMQ__ANSWER_GIVE_BACK ? EMQ__EXEC_GIVE_BACK
                 : a->final                      ? EMQ__EXEC_FAIL
@@ -105,8 +105,8 @@ static void end_with_error(struct serve *v, const struct emq__answer *a)
 
 static void take_answer(void *user, emq_str line, bool cut)
 {
-    struct serve      *v = user;
-    struct emq__arena  mem = {0};
+    struct serve *v = user;
+    struct emq__arena mem = {0};
     struct emq__answer a;
 
     if (v->problem)
@@ -140,7 +140,7 @@ static void take_answer(void *user, emq_str line, bool cut)
 static ssize_t take_out(struct serve *v)
 {
     struct emq__child *c = &v->kept->child;
-    ssize_t            n = emq__pipe_read(c->out, v->place->chunk);
+    ssize_t n = emq__pipe_read(c->out, v->place->chunk);
 
     if (n > 0) {
         emq__lines_feed(&v->kept->out, emq_strn(v->place->chunk, (size_t)n), take_answer, v);
@@ -154,7 +154,7 @@ static ssize_t take_out(struct serve *v)
 static ssize_t take_err(struct serve *v)
 {
     struct emq__child *c = &v->kept->child;
-    ssize_t            n = emq__pipe_read(c->err, v->place->chunk);
+    ssize_t n = emq__pipe_read(c->err, v->place->chunk);
 
     if (n > 0)
         emq__report_stderr(&v->report, emq_strn(v->place->chunk, (size_t)n));
@@ -188,14 +188,15 @@ static struct emq__exit replace(struct serve *v, bool *supervisor_killed)
 
 static void say_replaced(struct serve *v, const char *why)
 {
-    emq__log_write(&v->x->log, EMQ_LOG_WARN, "the program \"%s\" is started again: %s", v->x->path, why);
+    emq__log_write(&v->x->log, EMQ_LOG_WARN, "the program \"%s\" is started again: %s", v->x->path,
+                   why);
 }
 
 /* Between jobs nothing is expected but words on stderr, which are no job's. */
 static emq_status hear_idle(struct serve *v, emq_error *err)
 {
     struct emq__report of_job = v->report;
-    emq_status         st = emq__report_init(&v->report, NULL, &v->x->log, err);
+    emq_status st = emq__report_init(&v->report, NULL, &v->x->log, err);
 
     if (st == EMQ_OK) {
         drain(v, v->kept->child.err, take_err);
@@ -210,7 +211,7 @@ static emq_status hear_idle(struct serve *v, emq_error *err)
 static emq_status ready_child(struct serve *v, emq_error *why)
 {
     struct emq__child *c = &v->kept->child;
-    bool               killed;
+    bool killed;
 
     if (c->pid > 0) {
         emq_status st = hear_idle(v, why);
@@ -226,7 +227,8 @@ static emq_status ready_child(struct serve *v, emq_error *why)
     char **env = emq__exec_env(v->x, NULL, 0, &v->out->mem);
     if (!env)
         return emq__no_memory("exec", why);
-    return emq__child_start(v->x, emq__slot_index(v->s), env, false, emq__slot_safe_until(v->s), c, why);
+    return emq__child_start(v->x, emq__slot_index(v->s), env, false, emq__slot_safe_until(v->s), c,
+                            why);
 }
 
 static void give_request(struct serve *v)
@@ -288,7 +290,8 @@ static emq_status judge_end(struct serve *v, const struct emq__exit *e, bool sto
     if (killed && e->by_signal)
         return emq__exec_killed(v->s, &v->report, v->out, err);
     if (v->problem) {
-        emq__exit_failed(&v->report, v->out, "the program broke the protocol of --stream: %s", v->problem);
+        emq__exit_failed(&v->report, v->out, "the program broke the protocol of --stream: %s",
+                         v->problem);
         return EMQ_OK;
     }
     emq__exit_judge(e, &v->report, v->job, -1, v->out);
@@ -301,8 +304,8 @@ static emq_status judge_end(struct serve *v, const struct emq__exit *e, bool sto
 static emq_status serve_once(struct serve *v, bool *again, emq_error *err)
 {
     struct emq__turn t;
-    emq_error        why = {0};
-    bool             killed = false;
+    emq_error why = {0};
+    bool killed = false;
 
     *again = false;
     if (ready_child(v, &why) != EMQ_OK)
@@ -335,10 +338,10 @@ emq_status emq__stream_run(struct emq__exec *x, struct emq__slot *s, struct emq_
                            emq_error *err)
 {
     struct emq__place *place = &x->places[emq__slot_index(s)];
-    struct serve       v = {.x = x, .s = s, .job = emq__slot_job(s), .place = place,
-                            .kept = place->stream, .out = out};
-    emq_status         st = emq__report_init(&v.report, v.job, &x->log, err);
-    bool               again = true;
+    struct serve v = {
+        .x = x, .s = s, .job = emq__slot_job(s), .place = place, .kept = place->stream, .out = out};
+    emq_status st = emq__report_init(&v.report, v.job, &x->log, err);
+    bool again = true;
 
     emq__buf_init(&v.request, REQUEST_MAX);
     if (st == EMQ_OK) {
@@ -352,8 +355,9 @@ emq_status emq__stream_run(struct emq__exec *x, struct emq__slot *s, struct emq_
             st = serve_once(&v, &again, err);
         emq__exec_end(x, s);
         if (st == EMQ_OK && again)
-            emq__exit_failed(&v.report, out, "the program ends with 0 again and again, without reading "
-                                             "a job");
+            emq__exit_failed(&v.report, out,
+                             "the program ends with 0 again and again, without reading "
+                             "a job");
         emq__report_finish(&v.report);
     }
     emq__buf_free(&v.request);
@@ -369,7 +373,7 @@ enum { END_MS = 5000, TERM_MS = 1000, PAUSE_MS = 5 };
 static bool wait_all(struct emq__exec *x, int64_t ms)
 {
     const struct timespec pause = {0, PAUSE_MS * 1000000L};
-    struct emq__mono      until = emq__mono_add_ms(emq__mono_now(), ms);
+    struct emq__mono until = emq__mono_add_ms(emq__mono_now(), ms);
 
     for (;;) {
         bool all = true;

@@ -41,9 +41,7 @@ static void put_data(struct emq__buf *out, const struct emq__payload *p)
 {
     emq__json_key(out, "data");
     switch (p->kind) {
-    case EMQ__KIND_JSON:
-        put_json_line(out, p->bytes);
-        return;
+    case EMQ__KIND_JSON: put_json_line(out, p->bytes); return;
     case EMQ__KIND_TEXT:
         emq__json_quote(out, p->bytes);
         emq__json_key(out, "dataEncoding");
@@ -103,7 +101,7 @@ static const char *read_result(struct emq__json object, struct emq__json v, stru
                                emq_str *out)
 {
     struct emq__json encoding;
-    emq_str          text;
+    emq_str text;
 
     *out = v.type == EMQ__JSON_NULL ? emq_strn(NULL, 0) : v.raw;
     if (!emq__json_get(object, "resultEncoding", &encoding))
@@ -119,10 +117,11 @@ static const char *read_result(struct emq__json object, struct emq__json v, stru
     return emq__base64_decode(text, mem, out) ? NULL : "the \"result\" is not base64";
 }
 
-static const char *read_error(struct emq__json object, struct emq__arena *mem, struct emq__answer *out)
+static const char *read_error(struct emq__json object, struct emq__arena *mem,
+                              struct emq__answer *out)
 {
     struct emq__json v;
-    emq_str          text;
+    emq_str text;
 
     out->final = is_true(object, "final");
     if (emq__json_get(object, "stack", &v))
@@ -130,7 +129,8 @@ static const char *read_error(struct emq__json object, struct emq__arena *mem, s
     if (!emq__json_get(object, "retryAfter", &v))
         return NULL;
     if (!emq__json_str(v, mem, &text) ||
-        emq__duration_parse(text, &out->retry_after_ms, NULL) != EMQ_OK || out->retry_after_ms < 0) {
+        emq__duration_parse(text, &out->retry_after_ms, NULL) != EMQ_OK ||
+        out->retry_after_ms < 0) {
         out->retry_after_ms = -1;
         return "\"retryAfter\" is a duration with a unit: \"30s\"";
     }

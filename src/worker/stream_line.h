@@ -18,9 +18,9 @@ enum emq__answer_end {
 
 struct emq__answer {
     enum emq__answer_end end;
-    bool    has_progress, has_log, has_id;
-    bool    final;          /* ERROR: for good */
-    emq_str progress;       /* JSON */
+    bool has_progress, has_log, has_id;
+    bool final;       /* ERROR: for good */
+    emq_str progress; /* JSON */
     emq_str log, id, error, stack;
     emq_str result;         /* the bytes to store; ptr NULL = null */
     int64_t retry_after_ms; /* -1 = not said */

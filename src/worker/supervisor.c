@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -59,7 +59,8 @@ static emq_status parts_open(struct parts *p, emq_error *err)
         return emq__fail(err, EMQ_E_SYSTEM, errno, "supervisor", "no socket: %s", strerror(errno));
     /* It stays: a place that the application may use for its stdout is not for it. */
     if (!emq__fd_move_up(&p->pair[0]))
-        return emq__fail(err, EMQ_E_SYSTEM, errno, "supervisor", "no descriptor: %s", strerror(errno));
+        return emq__fail(err, EMQ_E_SYSTEM, errno, "supervisor", "no descriptor: %s",
+                         strerror(errno));
     p->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (p->timer < 0)
         return emq__fail(err, EMQ_E_SYSTEM, errno, "supervisor", "no timer: %s", strerror(errno));
@@ -79,8 +80,8 @@ static void close_if_open(int fd)
 static emq_status start(struct emq__supervisor *v, emq_error *err)
 {
     struct parts p;
-    sigset_t     all, old;
-    emq_status   s = parts_open(&p, err);
+    sigset_t all, old;
+    emq_status s = parts_open(&p, err);
 
     if (s != EMQ_OK)
         goto done;
@@ -257,7 +258,7 @@ void emq__ward_extend(struct emq__supervisor *v, int index, int64_t deadline_us)
 bool emq__ward_leave(struct emq__supervisor *v, int index)
 {
     enum { TRIES = 2000, PAUSE_NS = 1000000 };
-    struct emq__ward     *w = emq__supervisor_ward(v, index);
+    struct emq__ward *w = emq__supervisor_ward(v, index);
     const struct timespec pause = {0, PAUSE_NS};
 
     for (int tries = 0;; tries++) {

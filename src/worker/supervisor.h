@@ -32,22 +32,22 @@ struct emq__ward {
     _Atomic int32_t pgid;
     _Atomic int64_t deadline_us; /* boottime; INT64_MAX = only with this process */
     _Atomic int32_t start_error; /* errno of a start that failed, written by the child */
-    int32_t         reserved;
+    int32_t reserved;
 };
 /* Shared with the supervisor and inherited by its successors. */
 struct emq__wards {
-    _Atomic int64_t  sleeps_until_us; /* the supervisor needs no poke for later deadlines */
-    int64_t          n;
+    _Atomic int64_t sleeps_until_us; /* the supervisor needs no poke for later deadlines */
+    int64_t n;
     struct emq__ward at[];
 };
 
 struct emq__supervisor {
     struct emq__wards *wards;
-    size_t             size; /* bytes of wards */
-    int                fd;   /* POLLHUP: the supervisor has died. The number never changes */
-    struct emq__log    log;
-    pthread_mutex_t    mu;  /* guards pid */
-    pid_t              pid; /* 0 = none */
+    size_t size; /* bytes of wards */
+    int fd;      /* POLLHUP: the supervisor has died. The number never changes */
+    struct emq__log log;
+    pthread_mutex_t mu; /* guards pid */
+    pid_t pid;          /* 0 = none */
 };
 
 /* Starts the process. E_NOMEM, E_SYSTEM. */
@@ -78,7 +78,7 @@ bool emq__ward_leave(struct emq__supervisor *v, int index);
 /* supervisor_main.c: the process. Async-signal-safe throughout; does not return. */
 struct emq__supervisor_seat {
     struct emq__wards *wards;
-    int                sock, timer, worker; /* worker: a pidfd; -1 = none */
+    int sock, timer, worker; /* worker: a pidfd; -1 = none */
 };
 _Noreturn void emq__supervisor_main(const struct emq__supervisor_seat *seat);
 /* Moves a descriptor above the standard ones and 3, which programs get. false and errno. */

@@ -30,7 +30,7 @@ static void close_span(unsigned first, unsigned last)
         return;
 #endif
     struct rlimit limit;
-    unsigned      end = FDS_FALLBACK_MAX;
+    unsigned end = FDS_FALLBACK_MAX;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < end)
         end = (unsigned)limit.rlim_cur;
     for (unsigned fd = first; fd <= last && fd < end; fd++)
@@ -66,8 +66,8 @@ static int64_t end_wards(struct emq__wards *w, bool all)
 
     for (int64_t i = 0; i < w->n; i++) {
         struct emq__ward *at = &w->at[i];
-        int32_t           live = EMQ__WARD_LIVE;
-        int64_t           deadline = atomic_load(&at->deadline_us);
+        int32_t live = EMQ__WARD_LIVE;
+        int64_t deadline = atomic_load(&at->deadline_us);
         if (atomic_load(&at->state) != EMQ__WARD_LIVE)
             continue;
         if (!all && deadline > now) {
@@ -97,7 +97,7 @@ static int64_t earliest(const struct emq__wards *w)
 
     for (int64_t i = 0; i < w->n; i++) {
         const struct emq__ward *at = &w->at[i];
-        int64_t                 deadline = atomic_load(&at->deadline_us);
+        int64_t deadline = atomic_load(&at->deadline_us);
         if (atomic_load(&at->state) == EMQ__WARD_LIVE && deadline < next)
             next = deadline;
     }
@@ -131,7 +131,7 @@ static bool take_pokes(int sock)
 
 static void watch(const struct emq__supervisor_seat *seat)
 {
-    bool    dead = false;
+    bool dead = false;
     int64_t leave_us = INT64_MAX;
 
     for (;;) {

@@ -22,29 +22,22 @@ static void as_control(emq_str line)
     struct emq__exec_line l = emq__exec_line_parse(line);
 
     switch (l.kind) {
-    case EMQ__EXEC_LINE_EMPTY:
-        break;
+    case EMQ__EXEC_LINE_EMPTY: break;
     case EMQ__EXEC_LINE_PROGRESS:
         FUZZ_CHECK(inside(l.text, line) && emq__json_valid(l.text, NULL));
         break;
     case EMQ__EXEC_LINE_LOG:
-    case EMQ__EXEC_LINE_EFFECT:
-        FUZZ_CHECK(inside(l.text, line));
-        break;
-    case EMQ__EXEC_LINE_RETRY_AFTER:
-        FUZZ_CHECK(l.ms >= 0);
-        break;
-    case EMQ__EXEC_LINE_BAD:
-        FUZZ_CHECK(l.problem && *l.problem);
-        break;
+    case EMQ__EXEC_LINE_EFFECT: FUZZ_CHECK(inside(l.text, line)); break;
+    case EMQ__EXEC_LINE_RETRY_AFTER: FUZZ_CHECK(l.ms >= 0); break;
+    case EMQ__EXEC_LINE_BAD: FUZZ_CHECK(l.problem && *l.problem); break;
     }
 }
 
 static void as_answer(emq_str line)
 {
-    struct emq__arena  mem = {0};
+    struct emq__arena mem = {0};
     struct emq__answer a;
-    const char        *problem = emq__answer_parse(line, &mem, &a);
+    const char *problem = emq__answer_parse(line, &mem, &a);
 
     FUZZ_CHECK(!problem || *problem);
     if (!problem) {
@@ -58,13 +51,13 @@ static void as_answer(emq_str line)
 
 static void as_request(emq_str data)
 {
-    struct emq__job  job = {.prefix = EMQ_STR_LIT("emq"),
-                            .queue = data,
-                            .id = data,
-                            .name = data,
-                            .token = data,
-                            .data = {emq__kind_of(data), data}};
-    struct emq__buf  line;
+    struct emq__job job = {.prefix = EMQ_STR_LIT("emq"),
+                           .queue = data,
+                           .id = data,
+                           .name = data,
+                           .token = data,
+                           .data = {emq__kind_of(data), data}};
+    struct emq__buf line;
 
     emq__buf_init(&line, SIZE_MAX / 2);
     emq__stream_request(&job, 0, &line);
@@ -102,7 +95,7 @@ static void split(emq_str bytes, size_t step, struct emq__buf *all)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    emq_str         in = emq_strn((const char *)data, size), left = in;
+    emq_str in = emq_strn((const char *)data, size), left = in;
     struct emq__buf whole, pieces;
 
     emq__buf_init(&whole, SIZE_MAX / 2);
@@ -117,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     as_request(in);
     while (left.len) {
         const char *feed = memchr(left.ptr, '\n', left.len);
-        size_t      n = feed ? (size_t)(feed - left.ptr) : left.len;
+        size_t n = feed ? (size_t)(feed - left.ptr) : left.len;
         as_control(emq_strn(left.ptr, n));
         as_answer(emq_strn(left.ptr, n));
         n += feed ? 1 : 0;
