@@ -21,15 +21,16 @@ static emq_status claims(emq_worker *w, struct emq__claims_res *res, struct emq_
 
 void emq__adopt_at_start(emq_worker *w)
 {
-    struct emq__arena      mem = {0};
+    struct emq__arena mem = {0};
     struct emq__claims_res res;
-    emq_error              err = {0};
+    emq_error err = {0};
 
     if (!emq__is_failure(claims(w, &res, &mem, &err)) && res.n > 0)
-        emq__log_write(&w->c->log, EMQ_LOG_WARN,
-                       "worker %.*s: %zu jobs are held under this name, by a worker that died or by "
-                       "another of the same name; they come back when their locks end",
-                       EMQ_STR_ARG(w->cfg.name), res.n);
+        emq__log_write(
+            &w->c->log, EMQ_LOG_WARN,
+            "worker %.*s: %zu jobs are held under this name, by a worker that died or by "
+            "another of the same name; they come back when their locks end",
+            EMQ_STR_ARG(w->cfg.name), res.n);
     emq__arena_free(&mem);
 }
 
@@ -52,14 +53,13 @@ static bool known_here(emq_worker *w, emq_str token)
 
 static emq_status release(emq_worker *w, const struct emq__job *j, emq_error *err)
 {
-    struct emq__arena               mem = {0};
-    struct emq__settle_entry        e = {
-               .id = j->id, .auth = {.token = j->token}, .kind = EMQ__SETTLE_RELEASE};
+    struct emq__arena mem = {0};
+    struct emq__settle_entry e = {
+        .id = j->id, .auth = {.token = j->token}, .kind = EMQ__SETTLE_RELEASE};
     const struct emq__settle_entry *one = &e;
-    struct emq__settle_req          req = {
-                 .prefix = j->prefix, .queue = j->queue, .entries = &one, .n = 1};
+    struct emq__settle_req req = {.prefix = j->prefix, .queue = j->queue, .entries = &one, .n = 1};
     struct emq__settle_res res;
-    emq_status             s = emq__do_settle(w->c, &req, &res, &mem, err);
+    emq_status s = emq__do_settle(w->c, &req, &res, &mem, err);
 
     emq__arena_free(&mem);
     return s;
@@ -76,18 +76,19 @@ static bool serves(const emq_worker *w, emq_str queue)
 
 void emq__adopt_after_doubt(emq_worker *w, int64_t since_at_ms)
 {
-    struct emq__arena      mem = {0};
+    struct emq__arena mem = {0};
     struct emq__claims_res res;
-    emq_error              err = {0};
-    emq_status             s = claims(w, &res, &mem, &err);
+    emq_error err = {0};
+    emq_status s = claims(w, &res, &mem, &err);
 
     for (size_t i = 0; !emq__is_failure(s) && i < res.n; i++) {
         const struct emq__job *j = res.jobs[i];
         if (j->processed_at_ms < since_at_ms || !serves(w, j->queue) || known_here(w, j->token))
             continue;
-        emq__log_write(&w->c->log, EMQ_LOG_INFO,
-                       "worker %.*s: queue %.*s, job %.*s: handed out without an answer, given back",
-                       EMQ_STR_ARG(w->cfg.name), EMQ_STR_ARG(j->queue), EMQ_STR_ARG(j->id));
+        emq__log_write(
+            &w->c->log, EMQ_LOG_INFO,
+            "worker %.*s: queue %.*s, job %.*s: handed out without an answer, given back",
+            EMQ_STR_ARG(w->cfg.name), EMQ_STR_ARG(j->queue), EMQ_STR_ARG(j->id));
         s = release(w, j, &err);
     }
     if (emq__is_failure(s))

@@ -16,16 +16,11 @@ enum { DUMP_MAX = 4 * 1024 * 1024 };
 static const char *cancel_name(int reason)
 {
     switch ((emq_cancel_reason)reason) {
-    case EMQ_GO_ON:
-        return "";
-    case EMQ_CANCEL_LOCK_LOST:
-        return ", told: lock lost";
-    case EMQ_CANCEL_TIMEOUT:
-        return ", told: timeout";
-    case EMQ_CANCEL_SHUTDOWN:
-        return ", told: shutdown";
-    case EMQ_CANCEL_USER:
-        return ", told: cancelled";
+    case EMQ_GO_ON: return "";
+    case EMQ_CANCEL_LOCK_LOST: return ", told: lock lost";
+    case EMQ_CANCEL_TIMEOUT: return ", told: timeout";
+    case EMQ_CANCEL_SHUTDOWN: return ", told: shutdown";
+    case EMQ_CANCEL_USER: return ", told: cancelled";
     }
     return "";
 }
@@ -80,16 +75,17 @@ static void dump_lists(struct emq__buf *b, emq_worker *w, int64_t now)
         dump_slot(b, s, now);
     }
     if (waiting_for > 0 && w->cfg.handler)
-        emq__buf_printf(b,
-                        "  %d C handlers were told to stop and have not returned: a function can't be "
-                        "killed, the worker waits for them\n",
-                        waiting_for);
+        emq__buf_printf(
+            b,
+            "  %d C handlers were told to stop and have not returned: a function can't be "
+            "killed, the worker waits for them\n",
+            waiting_for);
 }
 
 static void dump_head(struct emq__buf *b, emq_worker *w, int64_t now)
 {
     static const char *const stops[] = {"working", "stopping: finishing what runs", "stopping now"};
-    int     level = atomic_load(&w->stop_level);
+    int level = atomic_load(&w->stop_level);
     int64_t since = atomic_load(&w->beat_since_us);
 
     emq__buf_printf(b, "worker %.*s: %s%s", EMQ_STR_ARG(w->cfg.name),
@@ -98,28 +94,24 @@ static void dump_head(struct emq__buf *b, emq_worker *w, int64_t now)
     if (level > 0)
         dump_span(b, "cancelling in", now, atomic_load(&w->cancel_at_us));
     emq__buf_printf(b, "\n  running %d, ready %d, in hand %d; threads alive %d\n",
-                    (int)w->n_running, (int)w->n_ready, (int)w->n_in_hand,
-                    atomic_load(&w->alive));
+                    (int)w->n_running, (int)w->n_ready, (int)w->n_in_hand, atomic_load(&w->alive));
     emq__buf_printf(b, "  keeper: %s", atomic_load(&w->keeper_sick) ? "renewing fails" : "well");
     if (since)
         dump_span(b, "in an act since", since, now);
-    emq__buf_printf(b,
-                    "\n  started %lld, completed %lld, failed %lld, retried %lld, given back %lld, "
-                    "lost %lld, recovered %lld, errors %lld\n",
-                    (long long)atomic_load(&w->count.started),
-                    (long long)atomic_load(&w->count.completed),
-                    (long long)atomic_load(&w->count.failed),
-                    (long long)atomic_load(&w->count.retried),
-                    (long long)atomic_load(&w->count.given_back),
-                    (long long)atomic_load(&w->count.lost),
-                    (long long)atomic_load(&w->count.recovered),
-                    (long long)atomic_load(&w->count.errors));
+    emq__buf_printf(
+        b,
+        "\n  started %lld, completed %lld, failed %lld, retried %lld, given back %lld, "
+        "lost %lld, recovered %lld, errors %lld\n",
+        (long long)atomic_load(&w->count.started), (long long)atomic_load(&w->count.completed),
+        (long long)atomic_load(&w->count.failed), (long long)atomic_load(&w->count.retried),
+        (long long)atomic_load(&w->count.given_back), (long long)atomic_load(&w->count.lost),
+        (long long)atomic_load(&w->count.recovered), (long long)atomic_load(&w->count.errors));
 }
 
 void emq_worker_dump(emq_worker *w, int fd)
 {
     struct emq__buf b;
-    size_t          done = 0;
+    size_t done = 0;
 
     if (!w || emq__client_check(w->c, "emq_worker_dump", NULL) != EMQ_OK)
         return;

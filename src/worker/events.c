@@ -10,31 +10,16 @@
 static void count(emq_worker *w, emq_event_kind kind)
 {
     switch (kind) {
-    case EMQ_EVENT_COMPLETED:
-        atomic_fetch_add(&w->count.completed, 1);
-        break;
-    case EMQ_EVENT_FAILED:
-        atomic_fetch_add(&w->count.failed, 1);
-        break;
-    case EMQ_EVENT_RETRIED:
-        atomic_fetch_add(&w->count.retried, 1);
-        break;
-    case EMQ_EVENT_GIVEN_BACK:
-        atomic_fetch_add(&w->count.given_back, 1);
-        break;
-    case EMQ_EVENT_LOST:
-        atomic_fetch_add(&w->count.lost, 1);
-        break;
-    case EMQ_EVENT_RECOVERED:
-        atomic_fetch_add(&w->count.recovered, 1);
-        break;
-    case EMQ_EVENT_ERROR:
-        atomic_fetch_add(&w->count.errors, 1);
-        break;
+    case EMQ_EVENT_COMPLETED: atomic_fetch_add(&w->count.completed, 1); break;
+    case EMQ_EVENT_FAILED: atomic_fetch_add(&w->count.failed, 1); break;
+    case EMQ_EVENT_RETRIED: atomic_fetch_add(&w->count.retried, 1); break;
+    case EMQ_EVENT_GIVEN_BACK: atomic_fetch_add(&w->count.given_back, 1); break;
+    case EMQ_EVENT_LOST: atomic_fetch_add(&w->count.lost, 1); break;
+    case EMQ_EVENT_RECOVERED: atomic_fetch_add(&w->count.recovered, 1); break;
+    case EMQ_EVENT_ERROR: atomic_fetch_add(&w->count.errors, 1); break;
     case EMQ_EVENT_STARTED: /* counted where its phase changes */
     case EMQ_EVENT_READY:
-    case EMQ_EVENT_FINISHED:
-        break;
+    case EMQ_EVENT_FINISHED: break;
     }
 }
 
@@ -52,7 +37,7 @@ void emq__event(emq_worker *w, emq_event_kind kind, struct emq__slot *s, emq_str
 {
     emq_event ev = {
         .size = sizeof ev,
-        .kind = kind,
+        .kind = (int32_t)kind,
         .attempt = s->job->rec.attempts_made + 1,
         .queue = s->job->rec.queue,
         .id = s->job->rec.id,
@@ -64,7 +49,8 @@ void emq__event(emq_worker *w, emq_event_kind kind, struct emq__slot *s, emq_str
 
 void emq__event_queue(emq_worker *w, emq_event_kind kind, emq_str queue, emq_str id, emq_str text)
 {
-    emq_event ev = {.size = sizeof ev, .kind = kind, .queue = queue, .id = id, .text = text};
+    emq_event ev = {
+        .size = sizeof ev, .kind = (int32_t)kind, .queue = queue, .id = id, .text = text};
 
     say(w, &ev);
 }
@@ -72,10 +58,12 @@ void emq__event_queue(emq_worker *w, emq_event_kind kind, emq_str queue, emq_str
 void emq__event_error(emq_worker *w, emq_str queue, const char *doing, const emq_error *err)
 {
     char text[400];
-    int  n = snprintf(text, sizeof text, "%s: %s: %s", doing,
-                      emq_status_text((emq_status)err->status), err->text);
+    int n = snprintf(text, sizeof text, "%s: %s: %s", doing,
+                     emq_status_text((emq_status)err->status), err->text);
 
     emq__log_write(&w->c->log, EMQ_LOG_WARN, "worker %.*s: %s", EMQ_STR_ARG(w->cfg.name), text);
     emq__event_queue(w, EMQ_EVENT_ERROR, queue, (emq_str){0},
-                     emq_strn(text, n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1));
+                     emq_strn(text, n < 0                     ? 0
+                                    : (size_t)n < sizeof text ? (size_t)n
+                                                              : sizeof text - 1));
 }

@@ -14,20 +14,20 @@
 struct emq__exec;
 
 struct emq__exec_config {
-    const char *const *argv;  /* NULL-terminated; borrowed for open only */
-    emq_str            url, prefix, worker; /* for the child's environment; outlive the exec */
-    int32_t            concurrency; /* indexes 0..concurrency-1 */
-    bool               stream;      /* one child per index is kept and fed JSON lines */
-    struct emq__log    log;
+    const char *const *argv;     /* NULL-terminated; borrowed for open only */
+    emq_str url, prefix, worker; /* for the child's environment; outlive the exec */
+    int32_t concurrency;         /* indexes 0..concurrency-1 */
+    bool stream;                 /* one child per index is kept and fed JSON lines */
+    struct emq__log log;
 };
 
 enum emq__exec_kind {
     EMQ__EXEC_DONE = 1,
-    EMQ__EXEC_RETRY,      /* this attempt failed; the job's policy decides */
-    EMQ__EXEC_FAIL,       /* failed for good */
-    EMQ__EXEC_GIVE_BACK,  /* not now, nothing charged */
-    EMQ__EXEC_STALLED,    /* killed by a signal that was not ours: counted as a stall */
-    EMQ__EXEC_STOPPED,    /* killed by us: emq__slot_cancelled() says why and decides what follows */
+    EMQ__EXEC_RETRY,     /* this attempt failed; the job's policy decides */
+    EMQ__EXEC_FAIL,      /* failed for good */
+    EMQ__EXEC_GIVE_BACK, /* not now, nothing charged */
+    EMQ__EXEC_STALLED,   /* killed by a signal that was not ours: counted as a stall */
+    EMQ__EXEC_STOPPED,   /* killed by us: emq__slot_cancelled() says why and decides what follows */
     EMQ__EXEC_UNSTARTABLE /* the command can't be started: given back uncharged, the worker ends */
 };
 
@@ -43,7 +43,8 @@ struct emq__exec_result {
 
 /* Checks that the command can be started and starts what must be alive before the first job.
  * Called before the worker has threads. E_INVALID (names the command), E_NOMEM, E_SYSTEM. */
-emq_status emq__exec_open(struct emq__exec **out, const struct emq__exec_config *cfg, emq_error *err);
+emq_status emq__exec_open(struct emq__exec **out, const struct emq__exec_config *cfg,
+                          emq_error *err);
 
 /* Runs one job; blocks in the slot's thread until its processes have ended. Ends them (TERM, then
  * KILL, to the process group) when emq__slot_cancelled() is not 0; at once with KILL at the safe

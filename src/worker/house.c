@@ -12,9 +12,9 @@ enum { PROMOTE_ONLY_MS = 5000 };
 typedef emq_status (*duty_fn)(emq_worker *w, emq_str queue, bool *more, emq_error *err);
 
 struct duty {
-    duty_fn     once;
+    duty_fn once;
     const char *doing;
-    int32_t     told;
+    int32_t told;
 };
 
 static bool over(emq_worker *w)
@@ -30,7 +30,7 @@ static void duty_do(emq_worker *w, struct duty *d)
     for (size_t i = 0; i < w->n_queues; i++) {
         bool more = true;
         while (more && !over(w)) {
-            emq_error  err = {0};
+            emq_error err = {0};
             emq_status s = d->once(w, w->names[i], &more, &err);
             if (!emq__is_failure(s)) {
                 d->told = 0;
@@ -47,11 +47,11 @@ static void duty_do(emq_worker *w, struct duty *d)
 void *emq__house_main(void *thread)
 {
     struct emq__thread *t = thread;
-    emq_worker         *w = t->w;
-    bool                sweeps = w->cfg.stalled_interval_ms > 0;
-    int64_t             interval_ms = sweeps ? w->cfg.stalled_interval_ms : PROMOTE_ONLY_MS;
-    struct duty         sweep = {emq__sweep_once, "recovering stalled jobs", 0};
-    struct duty         promote = {emq__promote_once, "promoting due jobs", 0};
+    emq_worker *w = t->w;
+    bool sweeps = w->cfg.stalled_interval_ms > 0;
+    int64_t interval_ms = sweeps ? w->cfg.stalled_interval_ms : PROMOTE_ONLY_MS;
+    struct duty sweep = {emq__sweep_once, "recovering stalled jobs", 0};
+    struct duty promote = {emq__promote_once, "promoting due jobs", 0};
 
     if (!sweeps)
         emq__log_write(&w->c->log, EMQ_LOG_WARN,
@@ -64,7 +64,7 @@ void *emq__house_main(void *thread)
             duty_do(w, &sweep);
         duty_do(w, &promote);
         for (;;) {
-            int     seen = emq__wake_read(&w->house_wake);
+            int seen = emq__wake_read(&w->house_wake);
             int64_t left = emq__mono_diff_ms(emq__mono_now(), next) + 1;
             if (over(w) || left <= 1)
                 break;

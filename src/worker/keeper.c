@@ -34,7 +34,7 @@ void emq__keeper_remove(struct emq__slot *s)
 /* New due times are nearly always the latest: the walk from the end is short. */
 static void list_insert(struct emq__slot *s)
 {
-    emq_worker       *w = s->w;
+    emq_worker *w = s->w;
     struct emq__slot *before = w->renew_last;
 
     while (before && before->renew_at_us > s->renew_at_us)
@@ -65,11 +65,11 @@ void emq__keeper_add(struct emq__slot *s, int64_t sent_us)
 /* ---- one renewal ------------------------------------------------------------------------- */
 
 struct beat {
-    struct emq__slot               *slots[EMQ__RENEW_SLICE];
-    struct emq__extend_entry        entries[EMQ__RENEW_SLICE];
+    struct emq__slot *slots[EMQ__RENEW_SLICE];
+    struct emq__extend_entry entries[EMQ__RENEW_SLICE];
     const struct emq__extend_entry *pointers[EMQ__RENEW_SLICE];
-    size_t                          n;
-    int64_t                         sent_us;
+    size_t n;
+    int64_t sent_us;
 };
 
 static void beat_entry(struct beat *b, emq_str prefix, emq_str queue, emq_str id, emq_str token)
@@ -133,7 +133,7 @@ static void beat_apply(emq_worker *w, struct beat *b, const struct emq__extend_r
             continue;
         pthread_mutex_lock(&w->mu);
         bool lease = renewed_apply(s, &res->extended[i], b->sent_us);
-        int  index = lease ? emq__slot_index(s) : -1;
+        int index = lease ? emq__slot_index(s) : -1;
         pthread_mutex_unlock(&w->mu);
         if (index >= 0)
             emq__exec_lease(w->exec, index, s->job->rec.fence, emq__slot_safe_until(s));
@@ -157,7 +157,7 @@ static void beat_postpone(emq_worker *w, struct beat *b, int64_t again_us)
 
 static emq_status beat_send(emq_worker *w, struct beat *b, emq_error *err)
 {
-    struct emq__arena      mem = {0};
+    struct emq__arena mem = {0};
     struct emq__extend_req req = {.entries = b->pointers, .n = b->n, .lock_ms = w->cfg.lock_ms};
     struct emq__extend_res res;
 
@@ -252,14 +252,14 @@ static void beat_probe(emq_worker *w, struct beat *b)
 void *emq__keeper_main(void *thread)
 {
     struct emq__thread *t = thread;
-    emq_worker         *w = t->w;
-    struct beat         b = {.n = 0};
-    struct health       h = {0};
-    int64_t             retry_us = 0;
-    bool                idle = false;
+    emq_worker *w = t->w;
+    struct beat b = {.n = 0};
+    struct health h = {0};
+    int64_t retry_us = 0;
+    bool idle = false;
 
     for (;;) {
-        int     seen = emq__wake_read(&w->keeper_wake);
+        int seen = emq__wake_read(&w->keeper_wake);
         int64_t now = emq__mono_now().us;
         pthread_mutex_lock(&w->mu);
         bool over = w->over;
@@ -277,9 +277,9 @@ void *emq__keeper_main(void *thread)
             keeper_sleep(w, seen, next, &idle);
             continue;
         }
-        emq_error  err = {0};
+        emq_error err = {0};
         emq_status s = beat_send(w, &b, &err);
-        int64_t    wait_ms = health_apply(w, &h, s, &err);
+        int64_t wait_ms = health_apply(w, &h, s, &err);
         if (wait_ms > 0) {
             retry_us = emq__mono_now().us + wait_ms * 1000;
             beat_postpone(w, &b, retry_us);

@@ -34,15 +34,16 @@ int emq_job_cancelled(const emq_job *job)
 emq_status emq_job_is_mine(emq_job *job, emq_error *err)
 {
     struct emq__slot *s = NULL;
-    emq_status        st = lent(job, &s, "emq_job_is_mine", err);
+    emq_status st = lent(job, &s, "emq_job_is_mine", err);
 
     if (st != EMQ_OK)
         return st;
     const struct emq__job *rec = &job->rec;
-    struct emq__arena      mem = {0};
-    struct emq__jobs_req   req = {.prefix = rec->prefix, .queue = rec->queue, .ids = &rec->id, .n = 1};
-    struct emq__jobs_res   res;
-    emq_worker            *w = s->w;
+    struct emq__arena mem = {0};
+    struct emq__jobs_req req = {
+        .prefix = rec->prefix, .queue = rec->queue, .ids = &rec->id, .n = 1};
+    struct emq__jobs_res res;
+    emq_worker *w = s->w;
 
     st = w->e->ops->jobs(w->e, &req, &res, &mem, err);
     if (st == EMQ_OK) {
@@ -55,7 +56,8 @@ emq_status emq_job_is_mine(emq_job *job, emq_error *err)
     return st;
 }
 
-static emq_status copy_to(char **slot, size_t *len, emq_str bytes, const char *where, emq_error *err)
+static emq_status copy_to(char **slot, size_t *len, emq_str bytes, const char *where,
+                          emq_error *err)
 {
     char *copy = emq__str_dup(bytes);
 
@@ -70,7 +72,7 @@ static emq_status copy_to(char **slot, size_t *len, emq_str bytes, const char *w
 emq_status emq_job_set_result(emq_job *job, emq_str bytes, emq_error *err)
 {
     struct emq__slot *s = NULL;
-    emq_status        st = lent(job, &s, "emq_job_set_result", err);
+    emq_status st = lent(job, &s, "emq_job_set_result", err);
 
     if (st != EMQ_OK)
         return st;
@@ -92,7 +94,7 @@ static emq_status text_to(char **slot, size_t *len, emq_str text, emq_error *err
 
     if (!clean)
         return emq__fail(err, EMQ_E_NOMEM, 0, "emq_job_set_failure", "%zu bytes", text.len);
-    size_t     n = emq__text_clean(text, TEXT_MAX, clean);
+    size_t n = emq__text_clean(text, TEXT_MAX, clean);
     emq_status st = copy_to(slot, len, emq_strn(clean, n), "emq_job_set_failure", err);
     free(clean);
     return st;
@@ -101,7 +103,7 @@ static emq_status text_to(char **slot, size_t *len, emq_str text, emq_error *err
 emq_status emq_job_set_failure(emq_job *job, emq_str reason, emq_str stack, emq_error *err)
 {
     struct emq__slot *s = NULL;
-    emq_status        st = lent(job, &s, "emq_job_set_failure", err);
+    emq_status st = lent(job, &s, "emq_job_set_failure", err);
 
     if (st == EMQ_OK)
         st = text_to(&s->out.reason, &s->out.reason_len, reason, err);
@@ -119,7 +121,8 @@ void emq_job_set_retry_after(emq_job *job, int64_t delay_ms)
 }
 
 /* Without a token the client's calls would be an administrator's. */
-static emq_status lent_owned(emq_job *job, struct emq__slot **out, const char *where, emq_error *err)
+static emq_status lent_owned(emq_job *job, struct emq__slot **out, const char *where,
+                             emq_error *err)
 {
     emq_status st = lent(job, out, where, err);
 
@@ -131,7 +134,7 @@ static emq_status lent_owned(emq_job *job, struct emq__slot **out, const char *w
 emq_status emq_job_report_progress(emq_job *job, emq_str json, emq_error *err)
 {
     struct emq__slot *s = NULL;
-    emq_status        st = lent_owned(job, &s, "emq_job_report_progress", err);
+    emq_status st = lent_owned(job, &s, "emq_job_report_progress", err);
 
     if (st != EMQ_OK)
         return st;
@@ -141,7 +144,7 @@ emq_status emq_job_report_progress(emq_job *job, emq_str json, emq_error *err)
 emq_status emq_job_log(emq_job *job, emq_str line, emq_error *err)
 {
     struct emq__slot *s = NULL;
-    emq_status        st = lent_owned(job, &s, "emq_job_log", err);
+    emq_status st = lent_owned(job, &s, "emq_job_log", err);
 
     if (st != EMQ_OK)
         return st;
@@ -151,7 +154,7 @@ emq_status emq_job_log(emq_job *job, emq_str line, emq_error *err)
 emq_status emq_job_replace_data(emq_job *job, emq_str data, emq_error *err)
 {
     struct emq__slot *s = NULL;
-    emq_status        st = lent_owned(job, &s, "emq_job_replace_data", err);
+    emq_status st = lent_owned(job, &s, "emq_job_replace_data", err);
 
     if (st != EMQ_OK)
         return st;

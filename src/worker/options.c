@@ -26,7 +26,7 @@ static const char *const where = "emq_worker_start";
 /* 0 = the default, -1 = `minus` where allowed (minus != 0), else lo..hi. */
 struct range {
     const char *name;
-    int64_t     value, lo, hi, preset, minus;
+    int64_t value, lo, hi, preset, minus;
 };
 
 static emq_status range_take(const struct range *r, int64_t *out, emq_error *err)
@@ -60,7 +60,7 @@ static emq_status numbers_take(struct emq__config *cfg, const emq_worker_opts *o
     int64_t concurrency = 0, prefetch = 0;
     const struct {
         struct range r;
-        int64_t     *out;
+        int64_t *out;
     } all[] = {
         {{"lock_ms", o->lock_ms, EMQ_LOCK_MIN_MS, DAY_MS, 30 * 1000, 0}, &cfg->lock_ms},
         {{"stalled_interval_ms", o->stalled_interval_ms, 10, DAY_MS, 5000, 1},
@@ -102,7 +102,7 @@ static emq_status numbers_take(struct emq__config *cfg, const emq_worker_opts *o
 static emq_status name_take(emq_worker *w, emq_str name, emq_error *err)
 {
     struct emq__config *cfg = &w->cfg;
-    char                host[104];
+    char host[104];
 
     if (name.len > 0) {
         emq_status s = emq__check_worker(name, err);
@@ -122,7 +122,7 @@ static emq_status name_take(emq_worker *w, emq_str name, emq_error *err)
 static emq_status queue_take(emq_worker *w, size_t i, const emq_worker_queue *in, emq_error *err)
 {
     emq_worker_queue q;
-    emq_status       s = EMQ__OPTS_TAKE(&q, in, where, emq_worker_queue, err);
+    emq_status s = EMQ__OPTS_TAKE(&q, in, where, emq_worker_queue, err);
 
     if (s == EMQ_OK)
         s = emq__check_queue(q.name, err);
@@ -172,9 +172,9 @@ static emq_status queues_take(emq_worker *w, const emq_worker_opts *o, emq_error
 
 emq_status emq__worker_options(emq_worker *w, const emq_worker_opts *opts, emq_error *err)
 {
-    emq_worker_opts     o;
+    emq_worker_opts o;
     struct emq__config *cfg = &w->cfg;
-    emq_status          s = EMQ__OPTS_TAKE(&o, opts, where, emq_worker_opts, err);
+    emq_status s = EMQ__OPTS_TAKE(&o, opts, where, emq_worker_opts, err);
 
     if (s != EMQ_OK)
         return s;

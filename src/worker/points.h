@@ -22,17 +22,17 @@ enum emq__point {
 };
 
 struct emq__point_trap {
-    int        at;   /* an emq__point; -1 = off */
+    int at;          /* an emq__point; -1 = off */
     atomic_int left; /* passes until it fires */
 };
 struct emq__points {
-    bool                   armed;
+    bool armed;
     struct emq__point_trap crash, stop;
 };
 
 /* E_INVALID: a variable is set to something else than the form above. */
 emq_status emq__points_read(struct emq__points *p, emq_error *err);
-void       emq__point_hit(struct emq__points *p, enum emq__point at);
+void emq__point_hit(struct emq__points *p, enum emq__point at);
 static inline void emq__point(struct emq__points *p, enum emq__point at)
 {
     if (__builtin_expect(p->armed, 0))

@@ -102,7 +102,7 @@ int32_t emq__pump_places(emq_worker *w)
 {
     pthread_mutex_lock(&w->mu);
     int32_t used = w->n_ready + w->n_running;
-    double  run_us = w->run_us;
+    double run_us = w->run_us;
     pthread_mutex_unlock(&w->mu);
     int32_t places = w->cfg.concurrency + prefetch_places(w, run_us) - used - w->pump.n_failing;
     if (w->cfg.max_jobs > 0 && places > w->cfg.max_jobs - w->pump.handed)
@@ -116,9 +116,9 @@ int32_t emq__pump_places(emq_worker *w)
 static bool turn(emq_worker *w)
 {
     struct emq__pump *p = &w->pump;
-    int32_t           want[EMQ__QUEUES_MAX];
-    int64_t           now = emq__mono_now().us;
-    bool              did = false;
+    int32_t want[EMQ__QUEUES_MAX];
+    int64_t now = emq__mono_now().us;
+    bool did = false;
 
     if (now < p->retry_at_us)
         return false;
@@ -158,8 +158,8 @@ static void finished(emq_worker *w, const char *why)
 static void abandon(emq_worker *w, int64_t now_us)
 {
     struct emq__pump *p = &w->pump;
-    int64_t           cancel_at = atomic_load(&w->cancel_at_us);
-    int32_t           n = 0;
+    int64_t cancel_at = atomic_load(&w->cancel_at_us);
+    int32_t n = 0;
 
     if (cancel_at == INT64_MAX || now_us < cancel_at + EMQ__LAST_TRIES_MS * INT64_C(1000))
         return;
@@ -182,9 +182,10 @@ static void abandon(emq_worker *w, int64_t now_us)
     if (n == 0)
         return;
     char text[128];
-    (void)snprintf(text, sizeof text,
-                   "the end: %d outcomes could not be stored; their jobs come back when their locks end",
-                   (int)n);
+    (void)snprintf(
+        text, sizeof text,
+        "the end: %d outcomes could not be stored; their jobs come back when their locks end",
+        (int)n);
     emq__log_write(&w->c->log, EMQ_LOG_ERROR, "worker %.*s: %s", EMQ_STR_ARG(w->cfg.name), text);
     emq__event_queue(w, EMQ_EVENT_ERROR, (emq_str){0}, (emq_str){0}, emq_cstr(text));
 }
@@ -235,8 +236,8 @@ static void pump_over(emq_worker *w)
 void *emq__pump_main(void *thread)
 {
     struct emq__thread *t = thread;
-    emq_worker         *w = t->w;
-    bool                ran_last = false; /* what can't be given back was let go */
+    emq_worker *w = t->w;
+    bool ran_last = false; /* what can't be given back was let go */
 
     emq__event_queue(w, EMQ_EVENT_READY, (emq_str){0}, (emq_str){0}, (emq_str){0});
     emq__adopt_at_start(w);

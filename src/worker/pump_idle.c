@@ -35,7 +35,7 @@ static void wait_here(emq_worker *w, int64_t ms)
 
 static void wait_in_store(emq_worker *w, uint64_t ticket, int64_t ms)
 {
-    struct emq__arena    mem = {0};
+    struct emq__arena mem = {0};
     struct emq__wait_req req = {.prefix = w->c->prefix,
                                 .queues = w->names,
                                 .n = w->n_queues,
@@ -43,7 +43,7 @@ static void wait_in_store(emq_worker *w, uint64_t ticket, int64_t ms)
                                 .timeout_ms = ms,
                                 .cancelled = &w->poke};
     struct emq__wait_res res;
-    emq_error            err = {0};
+    emq_error err = {0};
 
     atomic_store(&w->pump_waits, WAITS_IN_STORE);
     emq_status s = w->e->ops->wait(w->e, &req, &res, &mem, &err);
@@ -64,9 +64,9 @@ static void sooner(int64_t *until, int64_t at_us)
 void emq__pump_wait(emq_worker *w, uint64_t ticket)
 {
     struct emq__pump *p = &w->pump;
-    int64_t           now = emq__mono_now().us;
-    int64_t           until = now + EMQ__POLL_MS * INT64_C(1000);
-    bool              look = emq__pump_may_take(w, now) && emq__pump_places(w) > 0;
+    int64_t now = emq__mono_now().us;
+    int64_t until = now + EMQ__POLL_MS * INT64_C(1000);
+    bool look = emq__pump_may_take(w, now) && emq__pump_places(w) > 0;
 
     if (p->retry_at_us > now) {
         /* Nothing goes out before then. */
@@ -99,11 +99,11 @@ static bool add_up(emq_worker *w, int64_t *left, int64_t *added)
 {
     *left = *added = 0;
     for (size_t i = 0; i < w->n_queues; i++) {
-        struct emq__arena     mem = {0};
+        struct emq__arena mem = {0};
         struct emq__stats_req req = {w->c->prefix, w->names[i]};
         struct emq__stats_res res;
-        emq_error             err = {0};
-        emq_status            s = w->e->ops->stats(w->e, &req, &res, &mem, &err);
+        emq_error err = {0};
+        emq_status s = w->e->ops->stats(w->e, &req, &res, &mem, &err);
         emq__arena_free(&mem);
         if (emq__is_failure(s)) {
             emq__pump_trouble(w, w->names[i], "looking whether work is left", &err);
@@ -128,7 +128,8 @@ bool emq__pump_is_empty(emq_worker *w, int64_t now_us)
         return false;
     /* Several queues are several looks: a job may have gone from one not yet seen to one seen already.
      * It is added there, so a second look with the same sum was no such case. */
-    return w->n_queues == 1 || (add_up(w, &left, &added_again) && left == 0 && added == added_again);
+    return w->n_queues == 1 ||
+           (add_up(w, &left, &added_again) && left == 0 && added == added_again);
 }
 
 /* ---- prefetch ---------------------------------------------------------------------------- */
@@ -140,12 +141,12 @@ void emq__pump_plain(emq_worker *w, struct emq__wqueue *q, int64_t now_us)
         return;
     q->plain_at_us = now_us + PLAIN_POLL_MS * INT64_C(1000);
     q->plain = false;
-    struct emq__arena     mem = {0};
+    struct emq__arena mem = {0};
     struct emq__stats_req req = {w->c->prefix, q->name};
     struct emq__stats_res res;
-    struct emq__meta_req  meta_req = {.prefix = w->c->prefix, .queue = q->name};
-    struct emq__meta_res  meta;
-    emq_error             err = {0};
+    struct emq__meta_req meta_req = {.prefix = w->c->prefix, .queue = q->name};
+    struct emq__meta_res meta;
+    emq_error err = {0};
     if (emq__is_failure(w->e->ops->stats(w->e, &req, &res, &mem, &err)) ||
         emq__is_failure(w->e->ops->meta(w->e, &meta_req, &meta, &mem, &err))) {
         emq__arena_free(&mem);
@@ -154,7 +155,8 @@ void emq__pump_plain(emq_worker *w, struct emq__wqueue *q, int64_t now_us)
     bool plain = !res.paused && !res.maxed && res.limited_ms == 0 && res.concurrency == 0 &&
                  res.count[EMQ_PRIORITIZED] == 0;
     for (size_t i = 0; i < meta.n; i++) {
-        if (emq__str_is(meta.fields[i].field, "max") || emq__str_is(meta.fields[i].field, "concurrency"))
+        if (emq__str_is(meta.fields[i].field, "max") ||
+            emq__str_is(meta.fields[i].field, "concurrency"))
             plain = false;
     }
     q->plain = plain;

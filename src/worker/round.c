@@ -14,7 +14,7 @@ enum { HARD_BACKOFF_US = 1000 * 1000, DOUBT_REFUSALS_MAX = 3, DOUBT_FAILURES = 3
 
 int64_t emq__backoff_jitter_ms(int32_t failures)
 {
-    int     shift = failures < 8 ? failures : 8;
+    int shift = failures < 8 ? failures : 8;
     int64_t ms = (int64_t)EMQ__BACKOFF_MIN_MS << shift;
 
     if (ms > EMQ__BACKOFF_MAX_MS)
@@ -39,10 +39,10 @@ static size_t outcome_bytes(const struct emq__slot *s)
 
 bool emq__round_fill(emq_worker *w, struct emq__wqueue *q, int32_t want, int64_t now_us)
 {
-    struct emq__pump  *p = &w->pump;
+    struct emq__pump *p = &w->pump;
     struct emq__round *r = &p->round;
     struct emq__slot **end = &r->slots, **at = &p->pending;
-    size_t             bytes = 0;
+    size_t bytes = 0;
 
     *r = (struct emq__round){.q = q};
     while (*at && r->n < q->cap) {
@@ -74,7 +74,7 @@ bool emq__round_fill(emq_worker *w, struct emq__wqueue *q, int32_t want, int64_t
 /* Back to the front of the line, in order. */
 static void round_put_back(emq_worker *w)
 {
-    struct emq__pump  *p = &w->pump;
+    struct emq__pump *p = &w->pump;
     struct emq__round *r = &p->round;
 
     if (r->slots) {
@@ -107,7 +107,7 @@ static void give_back_count(emq_worker *w, const struct emq__slot *s)
 {
     enum { GIVEN_BACK_JOBS_MAX = 10000 };
     struct emq__map *m = &w->pump.given_back;
-    emq_str          key = emq_job_idempotency_key(s->job);
+    emq_str key = emq_job_idempotency_key(s->job);
 
     if (m->len >= GIVEN_BACK_JOBS_MAX)
         emq__map_free(m);
@@ -120,22 +120,16 @@ static void settled_apply(emq_worker *w, struct emq__slot *s, const struct emq__
                           const struct emq__settled *x)
 {
     emq_event_kind kind = EMQ_EVENT_LOST;
-    emq_str        text = e->reason;
+    emq_str text = e->reason;
 
     if (x->outcome == EMQ_OK) {
         switch (e->kind) {
-        case EMQ__SETTLE_COMPLETED:
-            kind = EMQ_EVENT_COMPLETED;
-            break;
-        case EMQ__SETTLE_FAILED:
-            kind = EMQ_EVENT_FAILED;
-            break;
-        case EMQ__SETTLE_RETRY:
-            kind = EMQ_EVENT_RETRIED;
-            break;
+        case EMQ__SETTLE_COMPLETED: kind = EMQ_EVENT_COMPLETED; break;
+        case EMQ__SETTLE_FAILED: kind = EMQ_EVENT_FAILED; break;
+        case EMQ__SETTLE_RETRY: kind = EMQ_EVENT_RETRIED; break;
         case EMQ__SETTLE_STALLED:
             kind = x->state == EMQ_WAITING || x->state == EMQ_PRIORITIZED ? EMQ_EVENT_RETRIED
-                                                                           : EMQ_EVENT_FAILED;
+                                                                          : EMQ_EVENT_FAILED;
             break;
         case EMQ__SETTLE_RELEASE:
             kind = EMQ_EVENT_GIVEN_BACK;
@@ -166,15 +160,15 @@ static void settled_apply(emq_worker *w, struct emq__slot *s, const struct emq__
 static void untake(emq_worker *w, struct emq__wqueue *q, struct emq__job *const *jobs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct emq__arena               mem = {0};
-        struct emq__settle_entry        e = {.id = jobs[i]->id,
-                                             .auth = {.token = jobs[i]->token},
-                                             .kind = EMQ__SETTLE_RELEASE};
+        struct emq__arena mem = {0};
+        struct emq__settle_entry e = {
+            .id = jobs[i]->id, .auth = {.token = jobs[i]->token}, .kind = EMQ__SETTLE_RELEASE};
         const struct emq__settle_entry *one = &e;
-        struct emq__settle_req req = {.prefix = w->c->prefix, .queue = q->name, .entries = &one, .n = 1};
+        struct emq__settle_req req = {
+            .prefix = w->c->prefix, .queue = q->name, .entries = &one, .n = 1};
         struct emq__settle_res res;
-        emq_error              err = {0};
-        emq_status             s = emq__do_settle(w->c, &req, &res, &mem, &err);
+        emq_error err = {0};
+        emq_status s = emq__do_settle(w->c, &req, &res, &mem, &err);
         emq__arena_free(&mem);
         if (emq__is_failure(s))
             emq__event_error(w, q->name, "giving back a job that there is no memory for", &err);
@@ -185,13 +179,13 @@ static int32_t taken_apply(emq_worker *w, struct emq__wqueue *q, const struct em
                            int64_t sent_us, int64_t store_now_ms)
 {
     struct emq__slot *first = NULL, **end = &first;
-    int32_t           n = 0;
+    int32_t n = 0;
 
     if (t->n > 0)
         emq__point(&w->points, EMQ__P1);
     for (size_t i = 0; i < t->n; i++) {
         struct emq__slot *s = emq__slot_new(w, q);
-        emq_job          *job = s ? emq__job_wrap(t->jobs[i]) : NULL;
+        emq_job *job = s ? emq__job_wrap(t->jobs[i]) : NULL;
         if (!job) {
             if (s)
                 emq__slot_unref(s);
@@ -239,7 +233,7 @@ static void entry_failed(emq_worker *w, struct emq__slot *s, const emq_error *er
     /* It will never be accepted as it is; the job must not run again for that. */
     s->converted = true;
     char text[sizeof err->text + 64];
-    int  n = snprintf(text, sizeof text, "its outcome could not be stored: %s", err->text);
+    int n = snprintf(text, sizeof text, "its outcome could not be stored: %s", err->text);
     char *reason = n > 0 ? malloc((size_t)n + 1) : NULL;
     if (!reason)
         return;
@@ -253,9 +247,9 @@ static void entry_failed(emq_worker *w, struct emq__slot *s, const emq_error *er
 
 static void hard_failure(emq_worker *w, const emq_error *err)
 {
-    struct emq__round  *r = &w->pump.round;
+    struct emq__round *r = &w->pump.round;
     struct emq__wqueue *q = r->q;
-    int64_t             now = emq__mono_now().us;
+    int64_t now = emq__mono_now().us;
 
     if (r->n == 0) {
         emq__pump_trouble(w, q->name, "taking jobs", err);
@@ -289,13 +283,10 @@ static void round_failed(emq_worker *w, emq_status st, const emq_error *err)
     struct emq__round *r = &w->pump.round;
 
     switch (st) {
-    case EMQ_E_IN_DOUBT:
-        r->doubt = true;
-        break;
+    case EMQ_E_IN_DOUBT: r->doubt = true; break;
     case EMQ_E_UNAVAIL:
     case EMQ_E_BUSY:
-    case EMQ_E_NOMEM:
-        break;
+    case EMQ_E_NOMEM: break;
     default: /* every other failure is about this act */
         if (r->doubt && ++r->refused < DOUBT_REFUSALS_MAX)
             break;
@@ -316,23 +307,21 @@ static void round_failed(emq_worker *w, emq_status st, const emq_error *err)
 /* ---- the act ----------------------------------------------------------------------------- */
 
 struct act {
-    struct emq__settle_entry        *entries;
+    struct emq__settle_entry *entries;
     const struct emq__settle_entry **pointers;
-    struct emq__take                 take;
-    struct emq__taken                taken;
-    struct emq__settled             *settled;
-    int64_t                          now_ms;
+    struct emq__take take;
+    struct emq__taken taken;
+    struct emq__settled *settled;
+    int64_t now_ms;
 };
 
 static emq_status act_build(emq_worker *w, struct act *a, struct emq__arena *mem, emq_error *err)
 {
     struct emq__round *r = &w->pump.round;
-    size_t             n = (size_t)r->n;
+    size_t n = (size_t)r->n;
 
-    a->take = (struct emq__take){.worker = w->cfg.name,
-                                 .lock_ms = w->cfg.lock_ms,
-                                 .count = r->want,
-                                 .mode = w->cfg.mode};
+    a->take = (struct emq__take){
+        .worker = w->cfg.name, .lock_ms = w->cfg.lock_ms, .count = r->want, .mode = w->cfg.mode};
     if (n == 0)
         return EMQ_OK;
     a->entries = emq__arena_zalloc(mem, n, sizeof *a->entries);
@@ -349,14 +338,14 @@ static emq_status act_build(emq_worker *w, struct act *a, struct emq__arena *mem
 
 static emq_status act_send(emq_worker *w, struct act *a, struct emq__arena *mem, emq_error *err)
 {
-    struct emq__pump  *p = &w->pump;
+    struct emq__pump *p = &w->pump;
     struct emq__round *r = &p->round;
-    struct emq__call   call = {.session = emq_cstr(p->session), .seq = p->seq + 1};
+    struct emq__call call = {.session = emq_cstr(p->session), .seq = p->seq + 1};
 
     if (r->n == 0) {
         struct emq__take_req req = {call, w->c->prefix, r->q->name, a->take};
         struct emq__take_res res;
-        emq_status           s = w->e->ops->take(w->e, &req, &res, mem, err);
+        emq_status s = w->e->ops->take(w->e, &req, &res, mem, err);
         if (!emq__is_failure(s)) {
             a->taken = res.taken;
             a->now_ms = res.now_ms;
@@ -364,11 +353,11 @@ static emq_status act_send(emq_worker *w, struct act *a, struct emq__arena *mem,
         return s;
     }
     /* No take from a stop on, on any path. A stored answer does not look at the request. */
-    bool                   next = r->want > 0 && !emq__stopping(w);
-    struct emq__settle_req req = {call,        w->c->prefix, r->q->name, a->pointers,
-                                  (size_t)r->n, next ? &a->take : NULL};
+    bool next = r->want > 0 && !emq__stopping(w);
+    struct emq__settle_req req = {call,        w->c->prefix, r->q->name,
+                                  a->pointers, (size_t)r->n, next ? &a->take : NULL};
     struct emq__settle_res res;
-    emq_status             s = w->e->ops->settle(w->e, &req, &res, mem, err);
+    emq_status s = w->e->ops->settle(w->e, &req, &res, mem, err);
     if (!emq__is_failure(s)) {
         a->settled = res.settled;
         a->taken = res.taken;
@@ -381,10 +370,10 @@ static emq_status act_send(emq_worker *w, struct act *a, struct emq__arena *mem,
 
 static int32_t act_apply(emq_worker *w, struct act *a, uint64_t ticket, int64_t sent_us)
 {
-    struct emq__pump  *p = &w->pump;
-    struct emq__round  r = p->round;
-    int64_t            now = emq__mono_now().us;
-    int32_t            got = 0;
+    struct emq__pump *p = &w->pump;
+    struct emq__round r = p->round;
+    int64_t now = emq__mono_now().us;
+    int32_t got = 0;
 
     p->round = (struct emq__round){0};
     p->seq++;
@@ -415,18 +404,18 @@ static int32_t act_apply(emq_worker *w, struct act *a, uint64_t ticket, int64_t 
 int32_t emq__round_run(emq_worker *w)
 {
     struct emq__round *r = &w->pump.round;
-    struct emq__arena  mem = {0};
-    struct act         a = {0};
-    emq_error          err = {0};
-    int32_t            got = 0;
+    struct emq__arena mem = {0};
+    struct act a = {0};
+    emq_error err = {0};
+    int32_t got = 0;
 
     /* A take alone that has not gone out yet is not sent after a stop. */
     if (r->n == 0 && !r->doubt && emq__stopping(w)) {
         *r = (struct emq__round){0};
         return 0;
     }
-    uint64_t   ticket = w->e->ops->ticket(w->e, w->c->prefix, &r->q->name, 1);
-    int64_t    sent_us = emq__mono_now().us;
+    uint64_t ticket = w->e->ops->ticket(w->e, w->c->prefix, &r->q->name, 1);
+    int64_t sent_us = emq__mono_now().us;
     emq_status s = act_build(w, &a, &mem, &err);
     if (r->sent_us == 0) {
         r->sent_us = sent_us;

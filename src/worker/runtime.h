@@ -60,14 +60,14 @@ enum emq__ending {
     EMQ__END_GIVE_BACK, /* asked for by the handler: by backoff, not for ever */
     EMQ__END_RELEASE,   /* our own wish: at once, to the front */
     EMQ__END_STALLED,
-    EMQ__END_STOPPED    /* ended by us: the cancel reason decides */
+    EMQ__END_STOPPED /* ended by us: the cancel reason decides */
 };
 
 struct emq__outcome {
     enum emq__ending ending;
-    bool    has_result;
-    char   *result, *reason, *stack; /* owned; NULL = none */
-    size_t  result_len, reason_len, stack_len;
+    bool has_result;
+    char *result, *reason, *stack; /* owned; NULL = none */
+    size_t result_len, reason_len, stack_len;
     int64_t retry_after_ms; /* -1 = by backoff */
 };
 
@@ -75,128 +75,128 @@ struct emq__wqueue;
 struct emq__thread;
 
 struct emq__slot {
-    emq_worker         *w;
+    emq_worker *w;
     struct emq__wqueue *q;
-    emq_job            *job;
-    struct emq__thread *thread; /* that runs it; guarded by mu, steady while RUNNING */
-    atomic_int          refs;   /* the worker's path, the keeper */
-    struct emq__slot   *next;   /* in `ready` or `ended` (mu), then in the pump's list */
-    struct emq__slot   *sooner, *later; /* in the renewal list, by due time; mu */
-    bool                renewed;  /* is in the renewal list; mu */
-    enum emq__phase     phase;    /* mu */
-    bool                lost;     /* the store said so; mu */
-    int64_t             renew_at_us; /* mu */
-    atomic_int          cancel;   /* emq_cancel_reason; the first one sticks */
-    _Atomic int64_t     safe_until_us, run_until_us; /* boottime; INT64_MAX = none */
-    bool                begun;    /* a handler has seen it; the slot's thread, then the pump */
-    int64_t             taken_us; /* boottime */
-    int64_t             started_us; /* mu */
-    int64_t             store_now_ms;         /* the store's clock at taken_us */
-    int64_t             timeout_ms;
-    struct emq__outcome out;      /* the slot's thread, then the pump */
-    int64_t             not_before_us; /* pump: this entry waits until then */
-    int32_t             tries;    /* pump: failed acts */
-    bool                complained, converted; /* pump: said once; turned into a failure once */
+    emq_job *job;
+    struct emq__thread *thread;       /* that runs it; guarded by mu, steady while RUNNING */
+    atomic_int refs;                  /* the worker's path, the keeper */
+    struct emq__slot *next;           /* in `ready` or `ended` (mu), then in the pump's list */
+    struct emq__slot *sooner, *later; /* in the renewal list, by due time; mu */
+    bool renewed;                     /* is in the renewal list; mu */
+    enum emq__phase phase;            /* mu */
+    bool lost;                        /* the store said so; mu */
+    int64_t renew_at_us;              /* mu */
+    atomic_int cancel;                /* emq_cancel_reason; the first one sticks */
+    _Atomic int64_t safe_until_us, run_until_us; /* boottime; INT64_MAX = none */
+    bool begun;           /* a handler has seen it; the slot's thread, then the pump */
+    int64_t taken_us;     /* boottime */
+    int64_t started_us;   /* mu */
+    int64_t store_now_ms; /* the store's clock at taken_us */
+    int64_t timeout_ms;
+    struct emq__outcome out;    /* the slot's thread, then the pump */
+    int64_t not_before_us;      /* pump: this entry waits until then */
+    int32_t tries;              /* pump: failed acts */
+    bool complained, converted; /* pump: said once; turned into a failure once */
 };
 
 /* ---- queues ------------------------------------------------------------------------------ */
 
 struct emq__wqueue { /* the pump's alone, but name */
-    emq_str  name;
-    int32_t  weight;
-    bool     hungry;       /* the last take was full: there may be more */
-    bool     plain;        /* no limit, rate, priority, pause, group seen: prefetch allowed */
-    uint64_t ticket;       /* before the last look */
-    int64_t  look_at_us;   /* look then, whatever the ticket says */
-    int64_t  hold_until_us; /* do not look before: rate limit, or its take fails */
-    int64_t  plain_at_us;  /* when `plain` was asked of the store */
-    int64_t  single_until_us; /* settle without taking until then */
-    uint64_t pass;         /* weighted shares: the smallest goes next */
-    int32_t  cap;          /* entries a settle; halved while acts fail */
+    emq_str name;
+    int32_t weight;
+    bool hungry;             /* the last take was full: there may be more */
+    bool plain;              /* no limit, rate, priority, pause, group seen: prefetch allowed */
+    uint64_t ticket;         /* before the last look */
+    int64_t look_at_us;      /* look then, whatever the ticket says */
+    int64_t hold_until_us;   /* do not look before: rate limit, or its take fails */
+    int64_t plain_at_us;     /* when `plain` was asked of the store */
+    int64_t single_until_us; /* settle without taking until then */
+    uint64_t pass;           /* weighted shares: the smallest goes next */
+    int32_t cap;             /* entries a settle; halved while acts fail */
 };
 
 /* ---- threads ----------------------------------------------------------------------------- */
 
 struct emq__thread {
-    emq_worker       *w;
-    pthread_t         id;
-    bool              started;
-    int               index, fd;
+    emq_worker *w;
+    pthread_t id;
+    bool started;
+    int index, fd;
     struct emq__slot *slot; /* mu */
 };
 
 struct emq__config { /* of emq_worker_opts, defaults filled in; strings owned by `mem` */
     struct emq__arena mem;
-    emq_handler  handler;
-    void        *user;
+    emq_handler handler;
+    void *user;
     emq_event_fn on_event;
-    emq_str      name;
-    int64_t      lock_ms, stalled_interval_ms, timeout_ms, grace_ms, max_jobs;
-    int64_t      max_stalled; /* 0 = none allowed */
-    int32_t      concurrency, mode, prefetch;
-    bool         argv, exit_when_empty, start_paused, weighted;
-    int64_t      renew_ms, margin_ms; /* computed */
+    emq_str name;
+    int64_t lock_ms, stalled_interval_ms, timeout_ms, grace_ms, max_jobs;
+    int64_t max_stalled; /* 0 = none allowed */
+    int32_t concurrency, mode, prefetch;
+    bool argv, exit_when_empty, start_paused, weighted;
+    int64_t renew_ms, margin_ms; /* computed */
 };
 
 /* One act that is not known to be done yet. */
 struct emq__round {
-    struct emq__wqueue *q; /* NULL = none under way */
-    struct emq__slot   *slots; /* its entries, in order */
-    int32_t             n, want;
-    bool                doubt;
-    int32_t             tries, refused;
-    int64_t             sent_us;   /* first time */
-    int64_t             began_at_ms; /* store clock before it */
+    struct emq__wqueue *q;   /* NULL = none under way */
+    struct emq__slot *slots; /* its entries, in order */
+    int32_t n, want;
+    bool doubt;
+    int32_t tries, refused;
+    int64_t sent_us;     /* first time */
+    int64_t began_at_ms; /* store clock before it */
 };
 
 struct emq__pump {
-    char              session[EMQ__RANDOM_ID_LEN + 1];
-    uint64_t          seq;
+    char session[EMQ__RANDOM_ID_LEN + 1];
+    uint64_t seq;
     struct emq__round round;
     struct emq__slot *pending, **pending_tail; /* outcomes to settle, in order */
-    int32_t           n_failing;     /* of them that have failed alone */
-    int64_t           retry_at_us;   /* the store fails: nothing before then */
-    int32_t           failures;      /* in a row */
-    int32_t           told;          /* status of the last ERROR event; 0 = all is well */
-    int64_t           now_ms;        /* the store's clock at its last answer */
-    int64_t           handed;        /* jobs taken and not released, for max_jobs */
-    int64_t           empty_at_us;   /* exit_when_empty: look again then */
-    uint64_t          pass_now;      /* of the queue that was served last */
-    double            act_us;        /* moving average, for prefetch */
-    struct emq__map   given_back;    /* identity -> count */
-    bool              drained;       /* FINISHED was said */
+    int32_t n_failing;                         /* of them that have failed alone */
+    int64_t retry_at_us;                       /* the store fails: nothing before then */
+    int32_t failures;                          /* in a row */
+    int32_t told;                              /* status of the last ERROR event; 0 = all is well */
+    int64_t now_ms;                            /* the store's clock at its last answer */
+    int64_t handed;                            /* jobs taken and not released, for max_jobs */
+    int64_t empty_at_us;                       /* exit_when_empty: look again then */
+    uint64_t pass_now;                         /* of the queue that was served last */
+    double act_us;                             /* moving average, for prefetch */
+    struct emq__map given_back;                /* identity -> count */
+    bool drained;                              /* FINISHED was said */
 };
 
 struct emq_worker {
-    emq_client         *c;
+    emq_client *c;
     struct emq__engine *e;
-    struct emq__config  cfg;
+    struct emq__config cfg;
     struct emq__wqueue *queues;
-    emq_str            *names; /* of the queues, for wait and ticket */
-    size_t              n_queues;
-    struct emq__exec   *exec;
-    struct emq__points  points;
+    emq_str *names; /* of the queues, for wait and ticket */
+    size_t n_queues;
+    struct emq__exec *exec;
+    struct emq__points points;
 
     pthread_mutex_t mu; /* guards the lists and counts below, and phases */
-    pthread_cond_t  ready_cv;
+    pthread_cond_t ready_cv;
     struct emq__slot *ready, **ready_tail;
     struct emq__slot *ended, **ended_tail;
     struct emq__slot *renew_first, *renew_last;
     int32_t n_ready, n_running, n_in_hand; /* n_in_hand: all slots that exist */
-    double  run_us;   /* moving average of handler times */
-    bool    over;     /* the pump has ended: everyone goes */
+    double run_us;                         /* moving average of handler times */
+    bool over;                             /* the pump has ended: everyone goes */
 
-    atomic_int      stop_level; /* 0, 1 graceful, 2 now */
+    atomic_int stop_level;        /* 0, 1 graceful, 2 now */
     _Atomic int64_t cancel_at_us; /* end of the grace period; INT64_MAX */
-    atomic_int      paused;
-    atomic_int      poke;         /* 1: the pump has something to look at */
-    atomic_int      pump_waits;   /* 1: in the store's wait, 2: on pump_wake */
+    atomic_int paused;
+    atomic_int poke;       /* 1: the pump has something to look at */
+    atomic_int pump_waits; /* 1: in the store's wait, 2: on pump_wake */
     struct emq__wake pump_wake, keeper_wake, house_wake, end_wake;
-    atomic_int      keeper_asleep; /* nothing to renew: ring keeper_wake when there is */
-    atomic_int      keeper_sick;   /* the last renewal failed */
+    atomic_int keeper_asleep;      /* nothing to renew: ring keeper_wake when there is */
+    atomic_int keeper_sick;        /* the last renewal failed */
     _Atomic int64_t beat_since_us; /* a renewal is under way since; 0 = none */
-    atomic_int      alive;         /* threads */
-    atomic_int      unstartable, exit_status;
+    atomic_int alive;              /* threads */
+    atomic_int unstartable, exit_status;
 
     struct {
         _Atomic int64_t started, completed, failed, retried, given_back, lost, recovered, errors,
@@ -205,8 +205,8 @@ struct emq_worker {
 
     pthread_mutex_t event_mu; /* one callback at a time */
     pthread_mutex_t join_mu;  /* guards joined */
-    bool            joined;
-    struct emq__pump pump;    /* the pump's thread only */
+    bool joined;
+    struct emq__pump pump; /* the pump's thread only */
     struct emq__thread pump_thread, keeper_thread, house_thread;
     struct emq__thread *threads; /* concurrency slots */
 };
@@ -230,10 +230,10 @@ int64_t emq__queues_next_us(const emq_worker *w);
 
 /* pump.c: the pump's thread */
 void *emq__pump_main(void *thread);
-bool  emq__stopping(const emq_worker *w); /* any thread */
-void  emq__pending_add(emq_worker *w, struct emq__slot *s);
+bool emq__stopping(const emq_worker *w); /* any thread */
+void emq__pending_add(emq_worker *w, struct emq__slot *s);
 /* May new jobs be taken? */
-bool  emq__pump_may_take(emq_worker *w, int64_t now_us);
+bool emq__pump_may_take(emq_worker *w, int64_t now_us);
 int32_t emq__pump_places(emq_worker *w); /* free ones, prefetch included; may be negative */
 
 /* round.c: the pump's thread */
@@ -250,10 +250,11 @@ void emq__pump_trouble(emq_worker *w, emq_str queue, const char *doing, const em
 int64_t emq__backoff_jitter_ms(int32_t failures); /* any thread */
 
 /* pump_idle.c */
-void emq__pump_poke(emq_worker *w); /* any thread; async-signal-safe */
-void emq__pump_wait(emq_worker *w, uint64_t ticket); /* the pump's thread, as all below */
+void emq__pump_poke(emq_worker *w);                     /* any thread; async-signal-safe */
+void emq__pump_wait(emq_worker *w, uint64_t ticket);    /* the pump's thread, as all below */
 bool emq__pump_is_empty(emq_worker *w, int64_t now_us); /* exit_when_empty: reads the store */
-void emq__pump_plain(emq_worker *w, struct emq__wqueue *q, int64_t now_us); /* may it be prefetched? */
+void emq__pump_plain(emq_worker *w, struct emq__wqueue *q,
+                     int64_t now_us); /* may it be prefetched? */
 
 /* verdict.c: what `s` should be settled as. Strings live in mem or in the slot. */
 void emq__verdict_entry(emq_worker *w, struct emq__slot *s, struct emq__arena *mem,
@@ -273,13 +274,13 @@ void emq__slot_unref(struct emq__slot *s);
 /* The settlement is known: out of all lists. */
 void emq__slot_done(struct emq__slot *s);
 void emq__slot_cancel(struct emq__slot *s, int reason); /* mu held */
-bool emq__slot_held(const struct emq__slot *s); /* under a lock: not fire-and-forget */
+bool emq__slot_held(const struct emq__slot *s);         /* under a lock: not fire-and-forget */
 
 /* keeper.c */
 void *emq__keeper_main(void *thread);
-bool  emq__keeper_can_beat(emq_worker *w, int64_t now_us);
-void  emq__keeper_add(struct emq__slot *s, int64_t sent_us);  /* mu held */
-void  emq__keeper_remove(struct emq__slot *s);                /* mu held */
+bool emq__keeper_can_beat(emq_worker *w, int64_t now_us);
+void emq__keeper_add(struct emq__slot *s, int64_t sent_us); /* mu held */
+void emq__keeper_remove(struct emq__slot *s);               /* mu held */
 
 /* house.c, sweep.c, promote.c */
 void *emq__house_main(void *thread);

@@ -12,6 +12,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+enum { START_AGAIN_MS = 1000 }; /* no hot loop while processes can't be made */
+
 /* ---- the life of a slot ------------------------------------------------------------------ */
 
 struct emq__slot *emq__slot_new(emq_worker *w, struct emq__wqueue *q)
@@ -57,7 +59,7 @@ bool emq__slot_held(const struct emq__slot *s)
 void emq__slot_arm(struct emq__slot *s, emq_job *job, int64_t sent_us, int64_t store_now_ms)
 {
     const struct emq__config *cfg = &s->w->cfg;
-    int64_t                   own = emq_job_timeout_ms(job);
+    int64_t own = emq_job_timeout_ms(job);
 
     s->job = job;
     job->slot = s;
@@ -191,34 +193,28 @@ static void take_text(char **slot, size_t *len, emq_str text)
 static enum emq__ending ending_of_exec(enum emq__exec_kind kind)
 {
     switch (kind) {
-    case EMQ__EXEC_DONE:
-        return EMQ__END_DONE;
-    case EMQ__EXEC_RETRY:
-        return EMQ__END_RETRY;
-    case EMQ__EXEC_FAIL:
-        return EMQ__END_FAIL;
-    case EMQ__EXEC_GIVE_BACK:
-        return EMQ__END_GIVE_BACK;
-    case EMQ__EXEC_STALLED:
-        return EMQ__END_STALLED;
-    case EMQ__EXEC_STOPPED:
-        return EMQ__END_STOPPED;
-    case EMQ__EXEC_UNSTARTABLE:
-        return EMQ__END_RELEASE;
+    case EMQ__EXEC_DONE: return EMQ__END_DONE;
+    case EMQ__EXEC_RETRY: return EMQ__END_RETRY;
+    case EMQ__EXEC_FAIL: return EMQ__END_FAIL;
+    case EMQ__EXEC_GIVE_BACK: return EMQ__END_GIVE_BACK;
+    case EMQ__EXEC_STALLED: return EMQ__END_STALLED;
+    case EMQ__EXEC_STOPPED: return EMQ__END_STOPPED;
+    case EMQ__EXEC_UNSTARTABLE: return EMQ__END_RELEASE;
     }
     return EMQ__END_RELEASE;
 }
 
 static void run_exec(struct emq__slot *s)
 {
-    emq_worker             *w = s->w;
+    emq_worker *w = s->w;
     struct emq__exec_result res = {.retry_after_ms = -1, .exit_status = -1};
-    emq_error               err = {0};
-    emq_status              st = emq__exec_run(w->exec, s, &res, &err);
+    emq_error err = {0};
+    emq_status st = emq__exec_run(w->exec, s, &res, &err);
 
     if (st != EMQ_OK) {
         emq__event_error(w, s->q->name, "starting the program", &err);
         s->out.ending = EMQ__END_RELEASE;
+        s->out.retry_after_ms = START_AGAIN_MS;
     } else {
         s->out.ending = ending_of_exec(res.kind);
         if (res.exit_status >= 0)
@@ -250,17 +246,10 @@ static void run_handler(struct emq__slot *s)
     (void)emq__slot_cancelled(s);
     s->out.ending = EMQ__END_RETRY;
     switch (v) {
-    case EMQ_DONE:
-        s->out.ending = EMQ__END_DONE;
-        break;
-    case EMQ_RETRY:
-        break;
-    case EMQ_FAIL:
-        s->out.ending = EMQ__END_FAIL;
-        break;
-    case EMQ_GIVE_BACK:
-        s->out.ending = EMQ__END_GIVE_BACK;
-        break;
+    case EMQ_DONE: s->out.ending = EMQ__END_DONE; break;
+    case EMQ_RETRY: break;
+    case EMQ_FAIL: s->out.ending = EMQ__END_FAIL; break;
+    case EMQ_GIVE_BACK: s->out.ending = EMQ__END_GIVE_BACK; break;
     }
 }
 
@@ -323,7 +312,7 @@ static void ended_push(emq_worker *w, struct emq__slot *s)
 void *emq__slot_main(void *thread)
 {
     struct emq__thread *t = thread;
-    emq_worker         *w = t->w;
+    emq_worker *w = t->w;
 
     pthread_mutex_lock(&w->mu);
     for (;;) {

@@ -12,13 +12,11 @@ enum { SLICE = 100 };
 
 emq_status emq__sweep_once(emq_worker *w, emq_str queue, bool *more, emq_error *err)
 {
-    struct emq__arena     mem = {0};
-    struct emq__sweep_req req = {.prefix = w->c->prefix,
-                                 .queue = queue,
-                                 .max_stalled = w->cfg.max_stalled,
-                                 .limit = SLICE};
+    struct emq__arena mem = {0};
+    struct emq__sweep_req req = {
+        .prefix = w->c->prefix, .queue = queue, .max_stalled = w->cfg.max_stalled, .limit = SLICE};
     struct emq__sweep_res res;
-    emq_status            s = emq__do_sweep(w->c, &req, &res, &mem, err);
+    emq_status s = emq__do_sweep(w->c, &req, &res, &mem, err);
 
     *more = false;
     if (!emq__is_failure(s)) {

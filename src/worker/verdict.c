@@ -16,7 +16,7 @@ enum { GIVE_BACK_MIN_MS = 1000 }; /* when neither handler nor backoff gives a de
 
 struct decision {
     enum emq__ending ending;
-    emq_str          reason;
+    emq_str reason;
 };
 
 static emq_str outcome_reason(const struct emq__slot *s, const char *otherwise)
@@ -45,7 +45,7 @@ static struct decision stopped_decide(struct emq__slot *s, int cancel, struct em
 
 static struct decision decide(struct emq__slot *s, struct emq__arena *mem)
 {
-    int              cancel = atomic_load(&s->cancel);
+    int cancel = atomic_load(&s->cancel);
     enum emq__ending ending = s->out.ending;
 
     if (ending == EMQ__END_DONE)
@@ -53,16 +53,14 @@ static struct decision decide(struct emq__slot *s, struct emq__arena *mem)
     if (cancel == EMQ_CANCEL_USER)
         return (struct decision){EMQ__END_FAIL, EMQ_STR_LIT(EMQ__TEXT_CANCELLED)};
     switch (ending) {
-    case EMQ__END_DONE:
-        break;
+    case EMQ__END_DONE: break;
     case EMQ__END_FAIL:
         return (struct decision){ending, outcome_reason(s, "the handler failed it for good")};
     case EMQ__END_STALLED:
         return (struct decision){ending, outcome_reason(s, "the handler's process died")};
     case EMQ__END_RELEASE:
         return (struct decision){ending, outcome_reason(s, "the worker gave it back")};
-    case EMQ__END_STOPPED:
-        return stopped_decide(s, cancel, mem);
+    case EMQ__END_STOPPED: return stopped_decide(s, cancel, mem);
     case EMQ__END_RETRY:
         if (cancel != EMQ_GO_ON)
             return stopped_decide(s, cancel, mem);
@@ -115,10 +113,10 @@ void emq__verdict_entry(emq_worker *w, struct emq__slot *s, struct emq__arena *m
                         struct emq__settle_entry *out)
 {
     const struct emq__job *j = &s->job->rec;
-    struct decision        d = mode_decide(w, s, decide(s, mem), mem);
-    double                 r = emq__random_unit();
-    emq_str                stack = emq_strn(s->out.stack, s->out.stack_len);
-    emq_str                none = {0};
+    struct decision d = mode_decide(w, s, decide(s, mem), mem);
+    double r = emq__random_unit();
+    emq_str stack = emq_strn(s->out.stack, s->out.stack_len);
+    emq_str none = {0};
 
     switch (d.ending) {
     case EMQ__END_DONE:
@@ -146,8 +144,11 @@ void emq__verdict_entry(emq_worker *w, struct emq__slot *s, struct emq__arena *m
                                give_back_delay(s, mem, r), r, mem, out);
         break;
     case EMQ__END_RELEASE:
-    case EMQ__END_STOPPED:
-        emq__settle_entry_make(j, j->token, EMQ_SETTLE_RELEASE, none, none, 0, r, mem, out);
+    case EMQ__END_STOPPED: {
+        bool own = s->out.ending == EMQ__END_RELEASE && s->out.retry_after_ms > 0;
+        emq__settle_entry_make(j, j->token, EMQ_SETTLE_RELEASE, none, none,
+                               own ? s->out.retry_after_ms : 0, r, mem, out);
         break;
+    }
     }
 }

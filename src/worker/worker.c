@@ -140,7 +140,8 @@ static emq_status slots_make(emq_worker *w, emq_error *err)
         w->threads[i].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (w->threads[i].fd < 0)
             return emq__fail(err, EMQ_E_SYSTEM, 0, "emq_worker_start",
-                             "eventfd of slot %d: raise the limit of open files (ulimit -n)", (int)i);
+                             "eventfd of slot %d: raise the limit of open files (ulimit -n)",
+                             (int)i);
     }
     return EMQ_OK;
 }
@@ -151,10 +152,10 @@ static emq_status contact(emq_worker *w, emq_error *err)
     struct emq__mono until = emq__mono_add_ms(emq__mono_now(), w->c->io_timeout_ms);
 
     for (int32_t failures = 0;; failures++) {
-        struct emq__arena     mem = {0};
+        struct emq__arena mem = {0};
         struct emq__stats_req req = {w->c->prefix, w->names[0]};
         struct emq__stats_res res;
-        emq_status            s = w->e->ops->stats(w->e, &req, &res, &mem, err);
+        emq_status s = w->e->ops->stats(w->e, &req, &res, &mem, err);
         emq__arena_free(&mem);
         if (!emq__is_failure(s)) {
             w->pump.now_ms = res.now_ms;
@@ -197,7 +198,7 @@ emq_status emq_worker_start(emq_worker **out, emq_client *c, const emq_worker_op
                             emq_error *err)
 {
     emq_worker *w = NULL;
-    emq_status  s = emq__client_check(c, "emq_worker_start", err);
+    emq_status s = emq__client_check(c, "emq_worker_start", err);
 
     if (s != EMQ_OK)
         return s;
@@ -257,7 +258,8 @@ static void lower(_Atomic int64_t *at, int64_t value)
 {
     int64_t seen = atomic_load(at);
 
-    while (value < seen && !atomic_compare_exchange_weak(at, &seen, value)) {}
+    while (value < seen && !atomic_compare_exchange_weak(at, &seen, value)) {
+    }
 }
 
 void emq_worker_stop(emq_worker *w, int now)
@@ -266,7 +268,8 @@ void emq_worker_stop(emq_worker *w, int now)
         return;
     int level = now ? 2 : 1;
     int seen = atomic_load(&w->stop_level);
-    while (seen < level && !atomic_compare_exchange_weak(&w->stop_level, &seen, level)) {}
+    while (seen < level && !atomic_compare_exchange_weak(&w->stop_level, &seen, level)) {
+    }
     if (seen >= level)
         return;
     struct emq__mono at = emq__mono_now();
@@ -305,8 +308,9 @@ emq_status emq_worker_join(emq_worker *w, int64_t timeout_ms, emq_error *err)
         if (atomic_load(&w->alive) == 0)
             break;
         if (own_thread(w))
-            return emq__fail(err, EMQ_E_INVALID, 0, "emq_worker_join",
-                             "called by a thread of the worker itself: stop it there, join elsewhere");
+            return emq__fail(
+                err, EMQ_E_INVALID, 0, "emq_worker_join",
+                "called by a thread of the worker itself: stop it there, join elsewhere");
         int64_t left = timeout_ms < 0 ? 1000 : emq__mono_diff_ms(emq__mono_now(), until);
         if (left <= 0)
             return EMQ_TIMEOUT;

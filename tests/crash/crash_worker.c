@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 struct self {
-    int         effects;
-    int64_t     work_ms, add;
+    int effects;
+    int64_t work_ms, add;
     const char *poison;
     emq_client *c;
 };
@@ -43,7 +43,7 @@ static void die(const char *what, const emq_error *err)
 static void note(const struct self *s, char what, emq_str id)
 {
     char line[400];
-    int  n = snprintf(line, sizeof line, "%c %.*s %ld\n", what, EMQ_STR_ARG(id), (long)getpid());
+    int n = snprintf(line, sizeof line, "%c %.*s %ld\n", what, EMQ_STR_ARG(id), (long)getpid());
 
     if (n < 0 || write(s->effects, line, (size_t)n) != n)
         die("effects", NULL);
@@ -69,9 +69,9 @@ static void *add_jobs(void *user)
     struct self *s = user;
 
     for (int64_t i = 0; i < s->add; i++) {
-        char         id[64];
+        char id[64];
         emq_add_opts o = {.size = sizeof o, .keep_completed_count = EMQ_KEEP_ALL};
-        emq_error    err = {0};
+        emq_error err = {0};
         (void)snprintf(id, sizeof id, "%ld-%lld", (long)getpid(), (long long)i);
         o.id = emq_cstr(id);
         if (emq_add(s->c, emq_cstr("q"), emq_cstr(""), &o, NULL, &err) != EMQ_OK)
@@ -90,12 +90,12 @@ static void on_term(int sig)
 static void option(const char *arg, struct self *s, emq_worker_opts *o)
 {
     const char *equals = strchr(arg, '=');
-    int64_t     n = 0;
+    int64_t n = 0;
 
     if (!equals)
         die(arg, NULL);
     emq_str key = emq_strn(arg, (size_t)(equals - arg));
-    bool    number = emq__str_to_i64(emq_cstr(equals + 1), &n);
+    bool number = emq__str_to_i64(emq_cstr(equals + 1), &n);
     if (emq__str_is(key, "name"))
         o->name = emq_cstr(equals + 1);
     else if (emq__str_is(key, "poison"))
@@ -124,7 +124,8 @@ static void option(const char *arg, struct self *s, emq_worker_opts *o)
         s->work_ms = n;
     else if (emq__str_is(key, "go")) {
         char byte;
-        while (read((int)n, &byte, 1) > 0) {}
+        while (read((int)n, &byte, 1) > 0) {
+        }
     } else
         die(arg, NULL);
 }
@@ -138,15 +139,15 @@ static void log_line(void *user, int level, emq_str message)
 
 int main(int argc, char **argv)
 {
-    struct self             s = {.effects = -1};
-    emq_worker_queue        q = {.size = sizeof q, .name = EMQ_STR_LIT("q")};
+    struct self s = {.effects = -1};
+    emq_worker_queue q = {.size = sizeof q, .name = EMQ_STR_LIT("q")};
     const emq_worker_queue *pointer = &q;
-    emq_worker_opts         o = {
-                .size = sizeof o, .queues = &pointer, .n_queues = 1, .handler = handle, .user = &s};
-    emq_open_opts    open_opts = {.size = sizeof open_opts, .log = log_line};
-    emq_error        err = {0};
-    emq_worker      *w = NULL;
-    pthread_t        adder;
+    emq_worker_opts o = {
+        .size = sizeof o, .queues = &pointer, .n_queues = 1, .handler = handle, .user = &s};
+    emq_open_opts open_opts = {.size = sizeof open_opts, .log = log_line};
+    emq_error err = {0};
+    emq_worker *w = NULL;
+    pthread_t adder;
     struct sigaction term = {.sa_handler = on_term};
 
     if (argc < 3)
@@ -169,8 +170,8 @@ int main(int argc, char **argv)
     emq_worker_stats st = {.size = sizeof st};
     emq_worker_get_stats(w, &st);
     printf("started %lld completed %lld failed %lld lost %lld recovered %lld\n",
-           (long long)st.started, (long long)st.completed, (long long)st.failed,
-           (long long)st.lost, (long long)st.recovered);
+           (long long)st.started, (long long)st.completed, (long long)st.failed, (long long)st.lost,
+           (long long)st.recovered);
     if (s.add > 0)
         (void)pthread_join(adder, NULL);
     emq_worker_free(w);

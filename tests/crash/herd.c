@@ -47,18 +47,18 @@ void herd_add(struct herd *h, const char *id, int64_t delay_ms)
                       .id = emq_cstr(id),
                       .delay_ms = delay_ms,
                       .keep_completed_count = EMQ_KEEP_ALL};
-    emq_error    err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_add(h->c, emq_cstr("q"), emq_cstr(""), &o, NULL, &err), EMQ_OK, &err);
 }
 
 pid_t herd_start(struct herd *h, const char *env, const char *args)
 {
-    char                      *argv[ARGS_MAX], *envp[ENV_MAX], text[600], output[700];
+    char *argv[ARGS_MAX], *envp[ENV_MAX], text[600], output[700];
     posix_spawn_file_actions_t files;
-    pid_t                      pid = 0;
-    size_t                     n = 0, k = 0;
-    static char                program[] = CRASH_WORKER;
+    pid_t pid = 0;
+    size_t n = 0, k = 0;
+    static char program[] = CRASH_WORKER;
 
     argv[n++] = program;
     argv[n++] = h->url;
@@ -78,7 +78,8 @@ pid_t herd_start(struct herd *h, const char *env, const char *args)
     envp[k] = NULL;
     (void)snprintf(output, sizeof output, "%s/out%d", test_temp_dir(), ++h->n);
     CHECK_INT(posix_spawn_file_actions_init(&files), 0);
-    CHECK_INT(posix_spawn_file_actions_addopen(&files, 1, output, O_WRONLY | O_CREAT | O_TRUNC, 0600), 0);
+    CHECK_INT(
+        posix_spawn_file_actions_addopen(&files, 1, output, O_WRONLY | O_CREAT | O_TRUNC, 0600), 0);
     CHECK_INT(posix_spawn(&pid, CRASH_WORKER, &files, NULL, argv, envp), 0);
     (void)posix_spawn_file_actions_destroy(&files);
     return pid;
@@ -87,7 +88,7 @@ pid_t herd_start(struct herd *h, const char *env, const char *args)
 static int wait_until(pid_t pid, int flags)
 {
     int64_t until = emq__mono_now().us / 1000 + DEADLINE_MS;
-    int     status = 0;
+    int status = 0;
 
     for (;;) {
         pid_t got = waitpid(pid, &status, WNOHANG | flags);
@@ -134,7 +135,7 @@ void herd_work_off(struct herd *h, const char *args)
 const char *herd_output(struct herd *h, int n)
 {
     static char text[300];
-    char        path[700];
+    char path[700];
 
     (void)h;
     (void)snprintf(path, sizeof path, "%s/out%d", test_temp_dir(), n);
@@ -162,8 +163,8 @@ static bool effect_next(FILE *f, struct effect *e)
 int herd_count(struct herd *h, char what, const char *id, pid_t pid)
 {
     struct effect e;
-    int           n = 0;
-    FILE         *f = fopen(h->effects, "re");
+    int n = 0;
+    FILE *f = fopen(h->effects, "re");
 
     if (!f)
         return 0;
@@ -175,9 +176,9 @@ int herd_count(struct herd *h, char what, const char *id, pid_t pid)
 
 int herd_distinct(struct herd *h, char what, int *most)
 {
-    struct effect   e;
+    struct effect e;
     struct emq__map seen = {0};
-    FILE           *f = fopen(h->effects, "re");
+    FILE *f = fopen(h->effects, "re");
 
     *most = 0;
     CHECK(f != NULL);
@@ -197,7 +198,7 @@ int herd_distinct(struct herd *h, char what, int *most)
 int64_t herd_state(struct herd *h, int state)
 {
     emq_queue_stats st = {.size = sizeof st};
-    emq_error       err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_stats(h->c, emq_cstr("q"), &st, &err), EMQ_OK, &err);
     return st.count[state];
@@ -205,8 +206,8 @@ int64_t herd_state(struct herd *h, int state)
 
 emq_job *herd_job(struct herd *h, const char *id)
 {
-    emq_job   *j = NULL;
-    emq_error  err = {0};
+    emq_job *j = NULL;
+    emq_error err = {0};
     emq_status s = emq_get(h->c, emq_cstr("q"), emq_cstr(id), &j, &err);
 
     if (s != EMQ_NOT_FOUND)

@@ -12,8 +12,8 @@
 
 struct herd {
     emq_client *c;
-    char        url[600], effects[600];
-    int         n; /* processes started so far */
+    char url[600], effects[600];
+    int n; /* processes started so far */
 };
 
 /* A fresh file under this sync mode. */
@@ -24,7 +24,7 @@ void herd_add(struct herd *h, const char *id, int64_t delay_ms);
 /* env: "NAME=VALUE" or NULL. Arguments as of crash_worker.c, separated by spaces. */
 pid_t herd_start(struct herd *h, const char *env, const char *args);
 /* Waits with a deadline; the wait status. */
-int  herd_wait(pid_t pid);
+int herd_wait(pid_t pid);
 void herd_kill(pid_t pid);    /* SIGKILL, and waits */
 void herd_stopped(pid_t pid); /* waits until it has been stopped by a signal */
 /* Runs another worker until nothing is left. */
@@ -36,17 +36,17 @@ const char *herd_output(struct herd *h, int n);
 int herd_count(struct herd *h, char what, const char *id, pid_t pid);
 /* Distinct ids, and the largest number of lines one id has. */
 int herd_distinct(struct herd *h, char what, int *most);
-int64_t  herd_state(struct herd *h, int state); /* jobs in it */
+int64_t herd_state(struct herd *h, int state); /* jobs in it */
 emq_job *herd_job(struct herd *h, const char *id);
 
-#define HERD_WAIT_FOR(condition)                                                                 \
-    do {                                                                                         \
-        int64_t until_ = emq__mono_now().us / 1000 + 90000;                                      \
-        while (!(condition)) {                                                                   \
-            if (emq__mono_now().us / 1000 > until_)                                              \
-                fail_msg("%s:%d: waited 90 s for: %s", __FILE__, __LINE__, #condition);          \
-            herd_nap(5);                                                                         \
-        }                                                                                        \
+#define HERD_WAIT_FOR(condition)                                                        \
+    do {                                                                                \
+        int64_t until_ = emq__mono_now().us / 1000 + 90000;                             \
+        while (!(condition)) {                                                          \
+            if (emq__mono_now().us / 1000 > until_)                                     \
+                fail_msg("%s:%d: waited 90 s for: %s", __FILE__, __LINE__, #condition); \
+            herd_nap(5);                                                                \
+        }                                                                               \
     } while (0)
 void herd_nap(int64_t ms);
 

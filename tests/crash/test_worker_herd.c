@@ -19,9 +19,9 @@ EMQ_TEST(four_processes_add_and_work_on_one_file_and_each_job_is_done_once)
 {
     enum { JOBS = 10000 };
     struct herd h;
-    pid_t       pid[PROCESSES];
-    int         go[2], most;
-    char        args[200];
+    pid_t pid[PROCESSES];
+    int go[2], most;
+    char args[200];
 
     herd_open(&h, "normal");
     CHECK_INT(pipe2(go, O_CLOEXEC), 0);
@@ -59,9 +59,9 @@ static bool ended(pid_t pid)
 /* Kills a random process every `every_ms` and starts another, until all jobs are completed. */
 static void storm(struct herd *h, int jobs, int64_t every_ms, const char *args)
 {
-    pid_t    pid[PROCESSES];
+    pid_t pid[PROCESSES];
     uint64_t seed = test_seed();
-    int      kills = 0;
+    int kills = 0;
 
     for (int i = 0; i < PROCESSES; i++)
         pid[i] = herd_start(h, NULL, args);
@@ -85,8 +85,8 @@ EMQ_TEST(workers_killed_at_random_do_every_job_at_least_once)
 {
     enum { JOBS = 600 };
     struct herd h;
-    char        id[20];
-    int         most;
+    char id[20];
+    int most;
 
     herd_open(&h, "normal");
     for (int i = 0; i < JOBS; i++) {
@@ -96,7 +96,8 @@ EMQ_TEST(workers_killed_at_random_do_every_job_at_least_once)
     storm(&h, JOBS, 150, "concurrency=4 lock=500 interval=100 max_stalled=1000 work=10");
     CHECK_INT(herd_distinct(&h, 'E', &most), JOBS);
     CHECK_INT(herd_state(&h, EMQ_WAITING) + herd_state(&h, EMQ_ACTIVE) +
-                  herd_state(&h, EMQ_FAILED_STATE), 0);
+                  herd_state(&h, EMQ_FAILED_STATE),
+              0);
     herd_close(&h);
 }
 
@@ -104,8 +105,8 @@ EMQ_TEST(jobs_that_fall_due_while_workers_are_killed_are_neither_lost_nor_stuck)
 {
     enum { JOBS = 500 };
     struct herd h;
-    char        id[20];
-    int         most;
+    char id[20];
+    int most;
 
     herd_open(&h, "normal");
     for (int i = 0; i < JOBS; i++) {
@@ -121,12 +122,13 @@ EMQ_TEST(jobs_that_fall_due_while_workers_are_killed_are_neither_lost_nor_stuck)
 EMQ_TEST(no_acknowledged_add_is_missing_after_its_producer_was_killed)
 {
     struct herd h;
-    int         most;
-    uint64_t    seed = test_seed();
+    int most;
+    uint64_t seed = test_seed();
 
     herd_open(&h, "full");
     for (int i = 0; i < 5; i++) {
-        pid_t pid = herd_start(&h, NULL, "add=100000 concurrency=2 lock=500 interval=100 max_stalled=1000");
+        pid_t pid =
+            herd_start(&h, NULL, "add=100000 concurrency=2 lock=500 interval=100 max_stalled=1000");
         HERD_WAIT_FOR(herd_count(&h, 'A', NULL, pid) > 20);
         herd_nap((int64_t)(test_random(&seed) % 100));
         herd_kill(pid);
@@ -146,9 +148,9 @@ EMQ_TEST(a_job_that_kills_every_worker_ends_failed_and_the_others_are_done)
 {
     enum { JOBS = 100 };
     struct herd h;
-    char        id[20];
+    char id[20];
     const char *args = "lock=400 interval=100 poison=poison max_stalled=2";
-    pid_t       pid[PROCESSES];
+    pid_t pid[PROCESSES];
 
     herd_open(&h, "normal");
     herd_add(&h, "poison", 0);
@@ -179,7 +181,7 @@ EMQ_TEST(a_job_that_kills_every_worker_ends_failed_and_the_others_are_done)
 EMQ_TEST(a_worker_killed_while_it_stops_frees_its_job_and_the_place_it_held)
 {
     struct herd h;
-    emq_error   err = {0};
+    emq_error err = {0};
 
     herd_open(&h, "normal");
     CHECK_STATUS_ERR(emq_set_concurrency(h.c, emq_cstr("q"), 1, &err), EMQ_OK, &err);

@@ -12,15 +12,15 @@
 
 struct expected {
     const char *point;
-    int         effects, begun; /* over both workers */
-    int         stalled;
-    int         state;          /* 0 = gone */
+    int effects, begun; /* over both workers */
+    int stalled;
+    int state; /* 0 = gone */
 };
 
 static void crash_at(const char *mode, const struct expected *x)
 {
     struct herd h;
-    char        env[64], args[200];
+    char env[64], args[200];
 
     herd_open(&h, "full");
     herd_add(&h, "a", 0);
@@ -33,37 +33,54 @@ static void crash_at(const char *mode, const struct expected *x)
     herd_work_off(&h, args);
 
     emq_job *j = herd_job(&h, "a");
-    int      state = j ? emq_job_state(j) : 0, stalled = j ? emq_job_stalled(j) : 0;
-    int      effects = herd_count(&h, 'E', NULL, 0), begun = herd_count(&h, 'B', NULL, 0);
+    int state = j ? emq_job_state(j) : 0, stalled = j ? emq_job_stalled(j) : 0;
+    int effects = herd_count(&h, 'E', NULL, 0), begun = herd_count(&h, 'B', NULL, 0);
     if (state != x->state || effects != x->effects || begun != x->begun ||
         (j && stalled != x->stalled))
-        fail_msg("%s: state %d, effects %d, begun %d, stalled %d; expected %d, %d, %d, %d", x->point,
-                 state, effects, begun, stalled, x->state, x->effects, x->begun, x->stalled);
+        fail_msg("%s: state %d, effects %d, begun %d, stalled %d; expected %d, %d, %d, %d",
+                 x->point, state, effects, begun, stalled, x->state, x->effects, x->begun,
+                 x->stalled);
     if (j && state == EMQ_FAILED_STATE)
         CHECK_STR(emq_job_failed_reason(j), EMQ__TEXT_AT_MOST_ONCE);
     emq_job_free(j);
     herd_close(&h);
 }
 
-#define AT_LEAST_ONCE(name, ...)                                                                 \
-    EMQ_TEST(name) { crash_at("0", &(struct expected){__VA_ARGS__}); }
-#define AT_MOST_ONCE(name, ...)                                                                  \
-    EMQ_TEST(name) { crash_at("1", &(struct expected){__VA_ARGS__}); }
-#define FIRE_AND_FORGET(name, ...)                                                               \
-    EMQ_TEST(name) { crash_at("2", &(struct expected){__VA_ARGS__}); }
+#define AT_LEAST_ONCE(name, ...)                        \
+    EMQ_TEST(name)                                      \
+    {                                                   \
+        crash_at("0", &(struct expected){__VA_ARGS__}); \
+    }
+#define AT_MOST_ONCE(name, ...)                         \
+    EMQ_TEST(name)                                      \
+    {                                                   \
+        crash_at("1", &(struct expected){__VA_ARGS__}); \
+    }
+#define FIRE_AND_FORGET(name, ...)                      \
+    EMQ_TEST(name)                                      \
+    {                                                   \
+        crash_at("2", &(struct expected){__VA_ARGS__}); \
+    }
 
 AT_LEAST_ONCE(a_crash_before_the_take_changes_nothing, "P0", 1, 1, 0, EMQ_COMPLETED_STATE)
-AT_LEAST_ONCE(a_crash_after_the_take_delivers_again_with_one_effect, "P1", 1, 1, 1, EMQ_COMPLETED_STATE)
-AT_LEAST_ONCE(a_crash_before_the_effect_delivers_again_with_one_effect, "P2", 1, 1, 1, EMQ_COMPLETED_STATE)
-AT_LEAST_ONCE(a_crash_in_the_gap_delivers_again_with_two_effects, "P3", 2, 2, 1, EMQ_COMPLETED_STATE)
+AT_LEAST_ONCE(a_crash_after_the_take_delivers_again_with_one_effect, "P1", 1, 1, 1,
+              EMQ_COMPLETED_STATE)
+AT_LEAST_ONCE(a_crash_before_the_effect_delivers_again_with_one_effect, "P2", 1, 1, 1,
+              EMQ_COMPLETED_STATE)
+AT_LEAST_ONCE(a_crash_in_the_gap_delivers_again_with_two_effects, "P3", 2, 2, 1,
+              EMQ_COMPLETED_STATE)
 AT_LEAST_ONCE(a_crash_before_the_acks_reply_is_read_is_clean, "P4", 1, 1, 0, EMQ_COMPLETED_STATE)
 AT_LEAST_ONCE(a_crash_after_the_ack_is_clean, "P5", 1, 1, 0, EMQ_COMPLETED_STATE)
 
-AT_MOST_ONCE(at_most_once_a_crash_before_the_take_changes_nothing, "P0", 1, 1, 0, EMQ_COMPLETED_STATE)
-AT_MOST_ONCE(at_most_once_a_crash_after_the_take_loses_the_job_visibly, "P1", 0, 0, 1, EMQ_FAILED_STATE)
-AT_MOST_ONCE(at_most_once_a_crash_before_the_effect_loses_the_job_visibly, "P2", 0, 0, 1, EMQ_FAILED_STATE)
+AT_MOST_ONCE(at_most_once_a_crash_before_the_take_changes_nothing, "P0", 1, 1, 0,
+             EMQ_COMPLETED_STATE)
+AT_MOST_ONCE(at_most_once_a_crash_after_the_take_loses_the_job_visibly, "P1", 0, 0, 1,
+             EMQ_FAILED_STATE)
+AT_MOST_ONCE(at_most_once_a_crash_before_the_effect_loses_the_job_visibly, "P2", 0, 0, 1,
+             EMQ_FAILED_STATE)
 AT_MOST_ONCE(at_most_once_a_crash_in_the_gap_leaves_one_effect, "P3", 1, 1, 1, EMQ_FAILED_STATE)
-AT_MOST_ONCE(at_most_once_a_crash_before_the_acks_reply_is_read_is_clean, "P4", 1, 1, 0, EMQ_COMPLETED_STATE)
+AT_MOST_ONCE(at_most_once_a_crash_before_the_acks_reply_is_read_is_clean, "P4", 1, 1, 0,
+             EMQ_COMPLETED_STATE)
 
 FIRE_AND_FORGET(fire_and_forget_a_crash_before_the_take_changes_nothing, "P0", 1, 1, 0, 0)
 FIRE_AND_FORGET(fire_and_forget_a_crash_after_the_take_loses_the_job, "P1", 0, 0, 0, 0)
@@ -73,7 +90,7 @@ FIRE_AND_FORGET(fire_and_forget_a_crash_after_the_effect_is_clean, "P3", 1, 1, 0
 EMQ_TEST(a_crash_at_the_third_pass_of_a_point_leaves_the_first_two_alone)
 {
     struct herd h;
-    char        id[20];
+    char id[20];
 
     herd_open(&h, "full");
     for (int i = 0; i < 5; i++) {
@@ -108,7 +125,7 @@ EMQ_TEST(a_misspelt_crash_point_is_refused)
 static void freeze_at(const char *point, int effects)
 {
     struct herd h;
-    char        env[64];
+    char env[64];
 
     herd_open(&h, "full");
     herd_add(&h, "first", 0);

@@ -11,25 +11,25 @@
 
 /* before: EMQ_OK lets the act run; a negative status is its answer. after: may turn the answer. */
 struct hook {
-    struct emq__engine  e;
+    struct emq__engine e;
     struct emq__engine *under;
     emq_status (*before)(void *user, const char *act, const void *req);
     emq_status (*after)(void *user, const char *act, const void *req, emq_status s);
     void *user;
 };
 
-#define HOOK_ACT(act, mutating)                                                                  \
-    static emq_status hook_##act(struct emq__engine *e, const struct emq__##act##_req *req,      \
-                                 struct emq__##act##_res *res, struct emq__arena *mem,           \
-                                 emq_error *err)                                                 \
-    {                                                                                            \
-        const struct hook *h = (const struct hook *)e;                                           \
-        emq_status         s = h->before ? h->before(h->user, #act, req) : EMQ_OK;               \
-        if (s != EMQ_OK)                                                                         \
-            return emq__fail(err, s, 0, #act, "hooked");                                         \
-        s = h->under->ops->act(h->under, req, res, mem, err);                                    \
-        emq_status turned = h->after ? h->after(h->user, #act, req, s) : s;                      \
-        return turned == s ? s : emq__fail(err, turned, 0, #act, "hooked");                      \
+#define HOOK_ACT(act, mutating)                                                             \
+    static emq_status hook_##act(struct emq__engine *e, const struct emq__##act##_req *req, \
+                                 struct emq__##act##_res *res, struct emq__arena *mem,      \
+                                 emq_error *err)                                            \
+    {                                                                                       \
+        const struct hook *h = (const struct hook *)e;                                      \
+        emq_status s = h->before ? h->before(h->user, #act, req) : EMQ_OK;                  \
+        if (s != EMQ_OK)                                                                    \
+            return emq__fail(err, s, 0, #act, "hooked");                                    \
+        s = h->under->ops->act(h->under, req, res, mem, err);                               \
+        emq_status turned = h->after ? h->after(h->user, #act, req, s) : s;                 \
+        return turned == s ? s : emq__fail(err, turned, 0, #act, "hooked");                 \
     }
 EMQ__ACTS(HOOK_ACT)
 #undef HOOK_ACT
@@ -63,7 +63,7 @@ static const struct emq__engine_ops hook_ops = {
 #define HOOK_OP(act, mutating) .act = hook_##act,
     EMQ__ACTS(HOOK_OP)
 #undef HOOK_OP
-    .ticket = hook_ticket,
+        .ticket = hook_ticket,
     .interrupt = hook_interrupt,
     .advance = hook_advance,
     .close = hook_close,

@@ -33,7 +33,7 @@ EMQ_TEST(a_job_is_run_once_and_completed_with_its_result)
 EMQ_TEST(a_job_added_while_the_worker_is_idle_is_run)
 {
     struct bench *b = bench_open("q");
-    emq_worker   *w = wf_start(&b->f, &b->o);
+    emq_worker *w = wf_start(&b->f, &b->o);
 
     WAIT_FOR(wf_stats(w).takes > 0);
     wf_add(&b->f, "q", "a", "");
@@ -63,13 +63,13 @@ EMQ_TEST(a_handler_that_fails_for_good_ends_the_job_with_its_reason)
 static void retries_are_counted(int others)
 {
     struct bench *b = bench_open("q");
-    emq_add_opts  o = {.attempts = 3, .backoff_type = EMQ_BACKOFF_FIXED, .backoff_ms = 200};
+    emq_add_opts o = {.attempts = 3, .backoff_type = EMQ_BACKOFF_FIXED, .backoff_ms = 200};
 
     wf_add_opts(&b->f, "q", "a", "retry reason broken", o);
     wf_add_n(&b->f, "q", others, "");
-    int64_t          before = emq__mono_now().us;
+    int64_t before = emq__mono_now().us;
     emq_worker_stats st = work_off(b);
-    int64_t          ms = (emq__mono_now().us - before) / 1000;
+    int64_t ms = (emq__mono_now().us - before) / 1000;
 
     assert_string_equal(wf_end(&b->f, "q", "a"), "failed: broken");
     CHECK_INT(probe_runs(&b->p, "a"), 3);
@@ -173,7 +173,7 @@ EMQ_TEST(a_handler_that_finishes_although_told_to_stop_is_believed)
 EMQ_TEST(a_cancelled_job_is_told_and_ends_failed)
 {
     struct bench *b = bench_open("q");
-    emq_worker   *w = wf_start(&b->f, &b->o);
+    emq_worker *w = wf_start(&b->f, &b->o);
 
     wf_add(&b->f, "q", "a", "hold retry");
     WAIT_FOR(b->p.running == 1);
@@ -211,7 +211,7 @@ EMQ_TEST(a_fire_and_forget_job_is_gone_with_the_take_and_nothing_is_settled)
     b->o.o.mode = EMQ_FIRE_AND_FORGET;
     struct wf_fault *settle = wf_fault(&b->f, "settle", EMQ__FAULT_NONE, 0);
     struct wf_fault *extend = wf_fault(&b->f, "extend", EMQ__FAULT_NONE, 0);
-    emq_worker      *w = wf_start(&b->f, &b->o);
+    emq_worker *w = wf_start(&b->f, &b->o);
     wf_add(&b->f, "q", "a", "hold retry");
     WAIT_FOR(b->p.running == 1);
     CHECK_INT(wf_state(&b->f, "q", "a"), 0);
@@ -253,7 +253,7 @@ EMQ_TEST(no_more_handlers_run_at_once_than_the_concurrency_says)
 EMQ_TEST(a_worker_takes_no_more_jobs_than_it_has_free_places)
 {
     struct bench *b = bench_open("q");
-    emq_worker   *w;
+    emq_worker *w;
 
     b->o.o.concurrency = 3;
     wf_add_n(&b->f, "q", 10, "hold");
@@ -272,8 +272,9 @@ EMQ_TEST(exit_when_empty_waits_for_retries_but_not_for_other_delayed_jobs)
     struct bench *b = bench_open("q");
 
     wf_add_opts(&b->f, "q", "later", "", (emq_add_opts){.delay_ms = 3600 * 1000});
-    wf_add_opts(&b->f, "q", "a", "retry",
-                (emq_add_opts){.attempts = 2, .backoff_type = EMQ_BACKOFF_FIXED, .backoff_ms = 300});
+    wf_add_opts(
+        &b->f, "q", "a", "retry",
+        (emq_add_opts){.attempts = 2, .backoff_type = EMQ_BACKOFF_FIXED, .backoff_ms = 300});
     (void)work_off(b);
     CHECK_INT(probe_runs(&b->p, "a"), 2);
     CHECK_INT(wf_state(&b->f, "q", "later"), EMQ_DELAYED);
@@ -310,8 +311,8 @@ EMQ_TEST(exit_when_empty_stays_for_a_job_that_somebody_else_holds_and_recovers_i
 EMQ_TEST(a_dump_tells_what_each_slot_does)
 {
     struct bench *b = bench_open("q");
-    char          text[4000] = "";
-    FILE         *out = tmpfile();
+    char text[4000] = "";
+    FILE *out = tmpfile();
 
     CHECK(out != NULL);
     wf_add(&b->f, "q", "the-job", "hold!");
@@ -336,7 +337,7 @@ EMQ_TEST(a_dump_tells_what_each_slot_does)
 EMQ_TEST(a_worker_without_a_name_is_host_pid_and_number)
 {
     struct bench *b = bench_open("q");
-    char          pid[40];
+    char pid[40];
 
     wf_add(&b->f, "q", "a", "");
     (void)work_off(b);
@@ -351,18 +352,18 @@ EMQ_TEST(a_worker_without_a_name_is_host_pid_and_number)
 
 EMQ_TEST(options_out_of_their_range_are_refused_with_the_range)
 {
-    struct bench   *b = bench_open("q");
-    emq_worker     *w = NULL;
-    emq_error       err = {0};
+    struct bench *b = bench_open("q");
+    emq_worker *w = NULL;
+    emq_error err = {0};
     emq_worker_opts good = b->o.o;
 
-#define REFUSED(change, words)                                                                   \
-    do {                                                                                         \
-        emq_worker_opts o = good;                                                                \
-        change;                                                                                  \
-        CHECK_STATUS(emq_worker_start(&w, b->f.c, &o, &err), EMQ_E_INVALID);                     \
-        if (!strstr(err.text, words))                                                            \
-            fail_msg("\"%s\" is not in: %s", words, err.text);                                   \
+#define REFUSED(change, words)                                               \
+    do {                                                                     \
+        emq_worker_opts o = good;                                            \
+        change;                                                              \
+        CHECK_STATUS(emq_worker_start(&w, b->f.c, &o, &err), EMQ_E_INVALID); \
+        if (!strstr(err.text, words))                                        \
+            fail_msg("\"%s\" is not in: %s", words, err.text);               \
     } while (0)
     REFUSED(o.lock_ms = 199, "200 to");
     REFUSED(o.concurrency = 4097, "4096");

@@ -98,8 +98,8 @@ EMQ_TEST(outcomes_wait_for_a_store_that_can_not_be_reached_and_their_locks_live)
 EMQ_TEST(an_outcome_is_given_up_when_the_lock_is_lost_and_that_is_said_once)
 {
     struct bench *b = bench_open("q");
-    emq_client   *c2 = wf_client(&b->f);
-    struct probe  p2;
+    emq_client *c2 = wf_client(&b->f);
+    struct probe p2;
     struct wf_opts o2;
 
     probe_init(&p2);
@@ -130,7 +130,7 @@ EMQ_TEST(an_outcome_is_given_up_when_the_lock_is_lost_and_that_is_said_once)
 EMQ_TEST(a_worker_works_through_random_faults_of_every_act)
 {
     struct bench *b = bench_open("q");
-    uint64_t      seed = test_seed();
+    uint64_t seed = test_seed();
 
     b->o.o.concurrency = 4;
     wf_add_n(&b->f, "q", 1500, "");
@@ -155,14 +155,14 @@ EMQ_TEST(a_worker_works_through_random_faults_of_every_act)
 
 struct poison {
     struct hook hook;
-    atomic_int  bad_calls, good_calls;
-    atomic_int  status; /* what the store says to it */
-    bool        only_completed; /* as a failure it is accepted */
+    atomic_int bad_calls, good_calls;
+    atomic_int status;   /* what the store says to it */
+    bool only_completed; /* as a failure it is accepted */
 };
 
 static emq_status poison_before(void *user, const char *act, const void *req)
 {
-    struct poison                *p = user;
+    struct poison *p = user;
     const struct emq__settle_req *r = req;
 
     if (strcmp(act, "settle") != 0)
@@ -195,7 +195,7 @@ EMQ_TEST(one_outcome_that_the_store_refuses_does_not_hold_up_the_others)
     b->o.o.concurrency = 8;
     wf_add(&b->f, "q", "bad", "");
     wf_add_n(&b->f, "q", 200, "");
-    int64_t     before = emq__mono_now().us;
+    int64_t before = emq__mono_now().us;
     emq_worker *w = wf_start(&b->f, &b->o);
     WAIT_FOR(wf_count(&b->f, "q", EMQ_COMPLETED_STATE) == 200);
     CHECK((emq__mono_now().us - before) / 1000 < 5000);
@@ -217,7 +217,8 @@ EMQ_TEST(a_result_that_can_never_be_stored_fails_its_job_with_the_reason)
     poison_wrap(b, &p, EMQ_E_INVALID);
     wf_add(&b->f, "q", "bad", "");
     (void)work_off(b);
-    assert_string_equal(wf_end(&b->f, "q", "bad"), "failed: its outcome could not be stored: hooked");
+    assert_string_equal(wf_end(&b->f, "q", "bad"),
+                        "failed: its outcome could not be stored: hooked");
     CHECK_INT(probe_runs(&b->p, "bad"), 1);
     bench_close(b);
 }
@@ -226,8 +227,8 @@ EMQ_TEST(a_result_that_can_never_be_stored_fails_its_job_with_the_reason)
 
 struct amnesia {
     struct hook hook;
-    atomic_int  state; /* 0: waits for a take that got something; 1: refuses; 2: over */
-    atomic_int  refused;
+    atomic_int state; /* 0: waits for a take that got something; 1: refuses; 2: over */
+    atomic_int refused;
 };
 
 static emq_status amnesia_before(void *user, const char *act, const void *req)
@@ -255,7 +256,7 @@ static emq_status amnesia_after(void *user, const char *act, const void *req, em
 
 EMQ_TEST(a_job_handed_out_in_a_doubt_that_is_never_settled_is_released_uncharged)
 {
-    struct bench  *b = bench_open("q");
+    struct bench *b = bench_open("q");
     struct amnesia a = {.state = 0};
 
     a.hook.before = amnesia_before;
@@ -274,7 +275,7 @@ EMQ_TEST(a_job_handed_out_in_a_doubt_that_is_never_settled_is_released_uncharged
 EMQ_TEST(jobs_held_under_the_same_name_by_another_worker_are_left_alone)
 {
     struct bench *b = bench_open("q");
-    struct probe  p2;
+    struct probe p2;
     struct wf_opts o2;
 
     probe_init(&p2);

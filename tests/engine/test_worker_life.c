@@ -16,7 +16,7 @@
 
 static int fds_open(void)
 {
-    int  n = 0;
+    int n = 0;
     DIR *d = opendir("/proc/self/fd");
 
     CHECK(d != NULL);
@@ -46,14 +46,14 @@ EMQ_TEST(workers_that_come_and_go_leave_no_descriptor_open)
 /* The blocked signals of each thread whose name starts with "emq-". */
 static int threads_blocking(int sig, int *threads)
 {
-    int            n = 0;
+    int n = 0;
     struct dirent *e;
-    DIR           *d = opendir("/proc/self/task");
+    DIR *d = opendir("/proc/self/task");
 
     CHECK(d != NULL);
     *threads = 0;
     while ((e = readdir(d)) != NULL) {
-        char  path[400], line[200], name[40] = "";
+        char path[400], line[200], name[40] = "";
         unsigned long long blocked = 0;
         (void)snprintf(path, sizeof path, "/proc/self/task/%s/status", e->d_name);
         FILE *f = fopen(path, "re");
@@ -76,7 +76,7 @@ static int threads_blocking(int sig, int *threads)
 EMQ_TEST(threads_of_a_worker_are_named_and_block_all_signals)
 {
     struct bench *b = bench_open("q");
-    int           threads = 0;
+    int threads = 0;
 
     b->o.o.concurrency = 3;
     emq_worker *w = wf_start(&b->f, &b->o);
@@ -89,7 +89,7 @@ EMQ_TEST(threads_of_a_worker_are_named_and_block_all_signals)
 EMQ_TEST(a_worker_does_not_survive_fork_and_says_so)
 {
     struct bench *b = bench_open("q");
-    emq_worker   *w = wf_start(&b->f, &b->o);
+    emq_worker *w = wf_start(&b->f, &b->o);
 
     WAIT_FOR(wf_stats(w).takes > 0);
     pid_t pid = fork();
@@ -121,9 +121,9 @@ static emq_status unreachable(void *user, const char *act, const void *req)
 EMQ_TEST(a_worker_does_not_start_without_its_store)
 {
     struct bench *b = bench_open("q");
-    struct hook   h = {.before = unreachable};
-    emq_worker   *w = NULL;
-    emq_error     err = {0};
+    struct hook h = {.before = unreachable};
+    emq_worker *w = NULL;
+    emq_error err = {0};
 
     struct emq__engine *real = b->f.c->e;
     hook_wrap(&b->f.c->e, &h);
@@ -142,10 +142,10 @@ EMQ_TEST(a_start_without_memory_fails_cleanly)
     wf_add(&b->f, "q", "a", "");
     for (size_t nth = 1;; nth++) {
         emq_worker *w = NULL;
-        emq_error   err = {0};
+        emq_error err = {0};
         test_fail_alloc(nth);
         emq_status s = emq_worker_start(&w, b->f.c, &b->o.o, &err);
-        bool       hit = test_alloc_failed();
+        bool hit = test_alloc_failed();
         if (s == EMQ_OK)
             wf_stop(w, 0);
         else

@@ -12,7 +12,7 @@
 /* ---- a loaded host ----------------------------------------------------------------------- */
 
 struct load {
-    pthread_t  threads[4];
+    pthread_t threads[4];
     atomic_int over;
 };
 
@@ -21,7 +21,8 @@ static void *load_main(void *user)
     struct load *l = user;
 
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), 5);
-    while (!atomic_load(&l->over)) {}
+    while (!atomic_load(&l->over)) {
+    }
     return NULL;
 }
 
@@ -42,7 +43,7 @@ static void load_stop(struct load *l)
 EMQ_TEST(a_handler_that_burns_the_cpu_keeps_its_lock_on_a_loaded_host)
 {
     struct bench *b = bench_open("q");
-    struct load   l;
+    struct load l;
 
     b->o.o.lock_ms = 1000;
     wf_add(&b->f, "q", "a", "burn 4000");
@@ -72,9 +73,9 @@ static emq_verdict done_handler(emq_job *job, void *user)
 EMQ_TEST(the_failure_of_a_former_owner_changes_nothing_and_is_told_once)
 {
     struct bench *b = bench_open("q");
-    struct probe  p2;
+    struct probe p2;
     struct wf_opts o2;
-    emq_client   *c2 = wf_client(&b->f);
+    emq_client *c2 = wf_client(&b->f);
 
     probe_init(&p2);
     wf_opts(&o2, "q", &p2);
@@ -210,7 +211,7 @@ EMQ_TEST(a_lock_that_ended_while_nobody_could_sweep_is_renewed)
     WAIT_FOR(b->p.cancel_seen == EMQ_CANCEL_LOCK_LOST);
     wf_nap(300);
     struct wf_fault *extend = wf_fault(&b->f, "extend", EMQ__FAULT_NONE, 0);
-    int              seen = extend->seen;
+    int seen = extend->seen;
     WAIT_FOR(extend->seen >= seen + 2);
     b->p.gate = 1;
     WAIT_FOR(wf_state(&b->f, "q", "a") == EMQ_COMPLETED_STATE);
@@ -246,7 +247,7 @@ EMQ_TEST(a_long_job_runs_once_and_a_dead_workers_job_comes_back)
     wf_add(&b->f, "q", "dead", "");
     wf_orphan(&b->f, "q", 400);
     wf_add(&b->f, "q", "long", "hold");
-    int64_t     before = emq__mono_now().us;
+    int64_t before = emq__mono_now().us;
     emq_worker *w = wf_start(&b->f, &b->o);
     WAIT_FOR(wf_state(&b->f, "q", "dead") == EMQ_COMPLETED_STATE);
     CHECK((emq__mono_now().us - before) / 1000 < 5 * (400 + 200));
@@ -263,8 +264,8 @@ EMQ_TEST(a_long_job_runs_once_and_a_dead_workers_job_comes_back)
 
 struct sweeper {
     emq_client *c;
-    atomic_int  over, wrong;
-    int64_t     recovered, failed, sweeps;
+    atomic_int over, wrong;
+    int64_t recovered, failed, sweeps;
 };
 
 static void *sweeper_main(void *user)
@@ -285,9 +286,9 @@ static void *sweeper_main(void *user)
 
 EMQ_TEST(sweeping_all_the_time_finds_nothing_while_workers_work)
 {
-    struct bench  *b = bench_open("q");
+    struct bench *b = bench_open("q");
     struct sweeper s = {.c = wf_client(&b->f)};
-    pthread_t      id;
+    pthread_t id;
 
     b->o.o.concurrency = 8;
     wf_add_n(&b->f, "q", 5000, "");
@@ -316,9 +317,9 @@ EMQ_TEST(jobs_in_hand_that_have_not_begun_keep_their_locks_too)
         (void)snprintf(id, sizeof id, "slow%d", i);
         wf_add(&b->f, "q", id, "burn 100");
     }
-    emq_worker    *one = wf_start(&b->f, &b->o);
+    emq_worker *one = wf_start(&b->f, &b->o);
     struct wf_opts o2 = b->o;
-    emq_client    *c2 = wf_client(&b->f);
+    emq_client *c2 = wf_client(&b->f);
     o2.o.queues = o2.p;
     WAIT_FOR(wf_stats(one).completed >= 250);
     emq_worker *two = wf_start_on(c2, &o2);
@@ -335,8 +336,9 @@ EMQ_TEST(jobs_in_hand_that_have_not_begun_keep_their_locks_too)
 EMQ_TEST(an_at_most_once_job_whose_worker_died_fails_without_running_again)
 {
     struct bench *b = bench_open("q");
-    emq_take_opts o = {.size = sizeof o, .worker = S("dead"), .lock_ms = 300, .mode = EMQ_AT_MOST_ONCE};
-    emq_job      *j = NULL;
+    emq_take_opts o = {
+        .size = sizeof o, .worker = S("dead"), .lock_ms = 300, .mode = EMQ_AT_MOST_ONCE};
+    emq_job *j = NULL;
 
     wf_add(&b->f, "q", "a", "");
     CHECK_STATUS(emq_take(b->f.c, S("q"), &o, &j, NULL), EMQ_OK);

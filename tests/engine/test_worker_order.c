@@ -9,11 +9,11 @@
 static void set_meta(struct bench *b, const char *field, const char *value)
 {
     struct emq__meta_field f = {S(field), S(value)};
-    struct emq__arena      mem = {0};
-    struct emq__meta_req   req = {
-          .prefix = b->f.c->prefix, .queue = S("q"), .admin = S("test"), .set = &f, .n_set = 1};
+    struct emq__arena mem = {0};
+    struct emq__meta_req req = {
+        .prefix = b->f.c->prefix, .queue = S("q"), .admin = S("test"), .set = &f, .n_set = 1};
     struct emq__meta_res res;
-    emq_error            err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(emq__do_meta(b->f.c, &req, &res, &mem, &err), EMQ_OK, &err);
     emq__arena_free(&mem);
@@ -57,8 +57,8 @@ EMQ_TEST(a_job_of_the_first_queue_overtakes_what_waits_in_the_second)
 /* Of the first n starts, how many were of this queue? */
 static int starts_of(const struct probe *p, const char *queue, int n)
 {
-    int         of = 0;
-    size_t      len = strlen(queue);
+    int of = 0;
+    size_t len = strlen(queue);
     const char *at = p->order;
 
     for (int i = 0; i < n && *at; i++) {
@@ -122,7 +122,7 @@ EMQ_TEST(a_queue_that_was_idle_has_saved_up_no_share)
 /* The order of starts, as priorities. */
 static void check_priorities(struct probe *p, const char *expected)
 {
-    char   got[ORDER_MAX] = "";
+    char got[ORDER_MAX] = "";
     size_t len = 0;
 
     for (const char *at = p->order; *at; at = strchr(at, ' ') + 1) {
@@ -140,11 +140,11 @@ EMQ_TEST(retries_without_backoff_keep_their_priority)
     CHECK_STATUS(emq_pause(b->f.c, S("q"), NULL), EMQ_OK);
     for (int i = 0; i < 15; i++) {
         char id[20];
-        int  priority = i % 3 + 1;
+        int priority = i % 3 + 1;
         (void)snprintf(id, sizeof id, "%d-%d", priority, i);
-        wf_add_opts(&b->f, "q", id, "retry",
-                    (emq_add_opts){.attempts = 2, .priority = priority,
-                                   .backoff_type = EMQ_BACKOFF_NONE});
+        wf_add_opts(
+            &b->f, "q", id, "retry",
+            (emq_add_opts){.attempts = 2, .priority = priority, .backoff_type = EMQ_BACKOFF_NONE});
     }
     emq_worker *w = wf_start(&b->f, &b->o);
     CHECK_STATUS(emq_resume(b->f.c, S("q"), NULL), EMQ_OK);
@@ -180,7 +180,7 @@ EMQ_TEST(rate_limited_jobs_keep_their_order_and_are_charged_nothing)
 EMQ_TEST(a_concurrency_limit_holds_with_prefetch_and_is_freed_by_recovery)
 {
     struct bench *b = bench_open("q");
-    emq_client   *c2 = wf_client(&b->f);
+    emq_client *c2 = wf_client(&b->f);
 
     wf_add_n(&b->f, "q", 300, "burn 1");
     CHECK_STATUS(emq_set_concurrency(b->f.c, S("q"), 2, NULL), EMQ_OK);

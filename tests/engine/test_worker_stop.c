@@ -38,7 +38,7 @@ EMQ_TEST(outcomes_of_running_jobs_are_recorded_before_a_worker_ends)
 EMQ_TEST(an_idle_worker_stops_within_a_second)
 {
     struct bench *b = bench_open("q");
-    emq_worker   *w = wf_start(&b->f, &b->o);
+    emq_worker *w = wf_start(&b->f, &b->o);
 
     WAIT_FOR(wf_stats(w).takes > 0);
     wf_nap(50);
@@ -140,8 +140,8 @@ EMQ_TEST(a_second_stop_cancels_and_gives_back_uncharged)
 EMQ_TEST(locks_are_renewed_during_the_grace_period)
 {
     struct bench *b = bench_open("q");
-    emq_client   *c2 = wf_client(&b->f);
-    struct probe  p2;
+    emq_client *c2 = wf_client(&b->f);
+    struct probe p2;
     struct wf_opts o2;
 
     probe_init(&p2);
@@ -182,7 +182,7 @@ EMQ_TEST(after_the_grace_period_running_jobs_are_told_and_given_back)
 EMQ_TEST(a_handler_that_does_not_listen_is_waited_for_and_its_outcome_counts)
 {
     struct bench *b = bench_open("q");
-    emq_error     err = {0};
+    emq_error err = {0};
 
     wf_add(&b->f, "q", "a", "hold! result 5");
     emq_worker *w = wf_start(&b->f, &b->o);
@@ -232,7 +232,7 @@ static void on_signal(int sig)
 
 EMQ_TEST(a_worker_can_be_stopped_from_a_signal_handler)
 {
-    struct bench    *b = bench_open("q");
+    struct bench *b = bench_open("q");
     struct sigaction act = {.sa_handler = on_signal}, before;
 
     emq_worker *w = wf_start(&b->f, &b->o);
@@ -250,7 +250,7 @@ EMQ_TEST(a_worker_can_be_stopped_from_a_signal_handler)
 static emq_worker *paused_during_a_take(struct bench *b)
 {
     struct wf_fault *take = wf_fault(&b->f, "take", EMQ__FAULT_NONE, 0);
-    emq_worker      *w = wf_start(&b->f, &b->o);
+    emq_worker *w = wf_start(&b->f, &b->o);
 
     WAIT_FOR(wf_stats(w).takes > 0);
     atomic_store(&take->delay_ms, 300);
@@ -266,9 +266,9 @@ static emq_worker *paused_during_a_take(struct bench *b)
 EMQ_TEST(a_job_taken_while_a_worker_is_being_paused_goes_back_and_runs_elsewhere_once)
 {
     struct bench *b = bench_open("q");
-    emq_worker   *w = paused_during_a_take(b);
-    emq_client   *c2 = wf_client(&b->f);
-    struct probe  p2;
+    emq_worker *w = paused_during_a_take(b);
+    emq_client *c2 = wf_client(&b->f);
+    struct probe p2;
     struct wf_opts o2;
 
     WAIT_FOR(probe_saw(&b->p, "back:a"));
@@ -325,7 +325,7 @@ EMQ_TEST(a_paused_worker_starts_nothing_and_running_jobs_go_on)
 EMQ_TEST(pausing_and_resuming_1000_times_loses_nothing_and_never_wedges)
 {
     struct bench *b = bench_open("q");
-    uint64_t      seed = test_seed();
+    uint64_t seed = test_seed();
 
     b->o.o.concurrency = 3;
     wf_add_n(&b->f, "q", 2000, "");
@@ -373,7 +373,8 @@ EMQ_TEST(a_paused_queue_starts_neither_due_nor_recovered_jobs)
     wf_add_opts(&b->f, "q", "due", "", (emq_add_opts){.delay_ms = 300});
     CHECK_STATUS(emq_pause(b->f.c, S("q"), NULL), EMQ_OK);
     emq_worker *w = wf_start(&b->f, &b->o);
-    WAIT_FOR(wf_state(&b->f, "q", "orphan") == EMQ_WAITING && wf_state(&b->f, "q", "due") == EMQ_WAITING);
+    WAIT_FOR(wf_state(&b->f, "q", "orphan") == EMQ_WAITING &&
+             wf_state(&b->f, "q", "due") == EMQ_WAITING);
     wf_nap(300);
     CHECK_INT(b->p.started, 0);
     CHECK_STATUS(emq_resume(b->f.c, S("q"), NULL), EMQ_OK);

@@ -16,13 +16,13 @@ static void orphans(struct bench *b, int n, int64_t lock_ms)
 {
     wf_add_n(&b->f, "q", n, "");
     while (n > 0) {
-        struct emq__arena    mem = {0};
+        struct emq__arena mem = {0};
         struct emq__take_req req = {
             .prefix = b->f.c->prefix,
             .queue = S("q"),
             .take = {.worker = S("dead"), .lock_ms = lock_ms, .count = EMQ__BATCH_MAX}};
         struct emq__take_res res;
-        emq_error            err = {0};
+        emq_error err = {0};
         CHECK_STATUS_ERR(b->f.c->e->ops->take(b->f.c->e, &req, &res, &mem, &err), EMQ_OK, &err);
         CHECK(res.taken.n > 0);
         n -= (int)res.taken.n;
@@ -81,7 +81,8 @@ EMQ_TEST(a_job_whose_workers_die_again_and_again_fails_and_the_others_are_done)
     for (int i = 0; i < 2; i++) {
         int64_t recovered = 0;
         wf_orphan(&b->f, "q", 200);
-        WAIT_FOR(emq_sweep(b->f.c, S("q"), NULL, &recovered, NULL, NULL) == EMQ_OK && recovered == 1);
+        WAIT_FOR(emq_sweep(b->f.c, S("q"), NULL, &recovered, NULL, NULL) == EMQ_OK &&
+                 recovered == 1);
     }
     wf_orphan(&b->f, "q", 200);
     wf_add_n(&b->f, "q", 50, "");
@@ -120,7 +121,7 @@ EMQ_TEST(thousands_of_stalled_jobs_do_not_hold_up_the_first_start)
     orphans(b, N, 200);
     wf_nap(250);
     b->o.o.concurrency = 4;
-    int64_t     before = now_ms();
+    int64_t before = now_ms();
     emq_worker *w = wf_start(&b->f, &b->o);
     WAIT_FOR(b->p.started > 0);
     CHECK(now_ms() - before < 5000);
@@ -135,8 +136,8 @@ EMQ_TEST(many_workers_sweeping_at_once_recover_each_job_once)
 {
     enum { N = 300, WORKERS = 6 };
     struct bench *b = bench_open("q");
-    emq_worker   *w[WORKERS];
-    int64_t       recovered = 0;
+    emq_worker *w[WORKERS];
+    int64_t recovered = 0;
 
     orphans(b, N, 200);
     wf_nap(250);
@@ -190,7 +191,7 @@ EMQ_TEST(rolling_restarts_do_not_keep_a_dead_workers_job_from_coming_back)
         wf_nap(100);
         wf_stop(w, 1);
     }
-    int64_t     before = now_ms();
+    int64_t before = now_ms();
     emq_worker *w = wf_start(&b->f, &b->o);
     WAIT_FOR(wf_state(&b->f, "q", "a") == EMQ_COMPLETED_STATE);
     CHECK(now_ms() - before < 5 * (1000 + 200));
@@ -217,7 +218,7 @@ EMQ_TEST(due_jobs_join_their_line_while_every_place_is_taken)
 EMQ_TEST(delayed_jobs_run_when_they_are_due_and_once)
 {
     struct bench *b = bench_open("q");
-    emq_worker   *w[3];
+    emq_worker *w[3];
 
     for (int i = 0; i < 3; i++)
         w[i] = wf_start(&b->f, &b->o);

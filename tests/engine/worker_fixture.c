@@ -25,7 +25,7 @@ void wf_nap(int64_t ms)
 static enum emq__fault fault_plan(void *user, const char *act)
 {
     struct wf *f = user;
-    int        n = atomic_load(&f->n_faults);
+    int n = atomic_load(&f->n_faults);
 
     for (int i = 0; i < n; i++) {
         struct wf_fault *p = &f->faults[i];
@@ -35,7 +35,8 @@ static enum emq__fault fault_plan(void *user, const char *act)
         if (atomic_load(&p->delay_ms) > 0)
             wf_nap(atomic_load(&p->delay_ms));
         int times = atomic_load(&p->times);
-        while (times > 0 && !atomic_compare_exchange_weak(&p->times, &times, times - 1)) {}
+        while (times > 0 && !atomic_compare_exchange_weak(&p->times, &times, times - 1)) {
+        }
         return times != 0 ? (enum emq__fault)atomic_load(&p->fault) : EMQ__FAULT_NONE;
     }
     return EMQ__FAULT_NONE;
@@ -90,7 +91,7 @@ bool wf_logged(struct wf *f, const char *words)
 /* The model engine's clock only moves when it is told to. */
 static void *tick(void *user)
 {
-    struct wf       *f = user;
+    struct wf *f = user;
     struct emq__mono last = emq__mono_now();
 
     while (atomic_load(&f->ticking)) {
@@ -105,9 +106,9 @@ static void *tick(void *user)
 
 void wf_open(struct wf *f)
 {
-    emq_error     err = {0};
+    emq_error err = {0};
     emq_open_opts o = {.size = sizeof o, .log = on_log, .log_user = f};
-    static int    n; /* a test may open several */
+    static int n; /* a test may open several */
 
     memset(f, 0, sizeof *f);
     pthread_mutex_init(&f->log_mu, NULL);
@@ -115,7 +116,8 @@ void wf_open(struct wf *f)
 #ifdef WF_ON_NAIVE
     struct emq__engine *e = NULL;
     CHECK_STATUS_ERR(naive_open(&e, &err), EMQ_OK, &err);
-    CHECK_STATUS_ERR(emq__client_wrap(&f->c, e, EMQ_STR_LIT("test:"), NONE, &o, &err), EMQ_OK, &err);
+    CHECK_STATUS_ERR(emq__client_wrap(&f->c, e, EMQ_STR_LIT("test:"), NONE, &o, &err), EMQ_OK,
+                     &err);
     atomic_store(&f->ticking, 1);
     f->naive = e;
     CHECK_INT(pthread_create(&f->ticker, NULL, tick, f), 0);
@@ -128,7 +130,7 @@ void wf_open(struct wf *f)
 emq_client *wf_client(struct wf *f)
 {
     emq_client *c = NULL;
-    emq_error   err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_open(&c, S(f->url), NULL, &err), EMQ_OK, &err);
     return c;
@@ -162,9 +164,9 @@ void wf_add(struct wf *f, const char *queue, const char *id, const char *data)
 void wf_add_n(struct wf *f, const char *queue, int n, const char *data)
 {
     enum { SLICE = 1000 };
-    static char              ids[SLICE][16];
-    static emq_add_opts      opts[SLICE];
-    static emq_new_job       jobs[SLICE];
+    static char ids[SLICE][16];
+    static emq_add_opts opts[SLICE];
+    static emq_new_job jobs[SLICE];
     static const emq_new_job *pointers[SLICE];
 
     for (int done = 0; done < n;) {
@@ -183,8 +185,8 @@ void wf_add_n(struct wf *f, const char *queue, int n, const char *data)
 
 emq_job *wf_get(struct wf *f, const char *queue, const char *id)
 {
-    emq_job   *j = NULL;
-    emq_error  err = {0};
+    emq_job *j = NULL;
+    emq_error err = {0};
     emq_status s = emq_get(f->c, S(queue), S(id), &j, &err);
 
     if (s != EMQ_NOT_FOUND)
@@ -195,7 +197,7 @@ emq_job *wf_get(struct wf *f, const char *queue, const char *id)
 int wf_state(struct wf *f, const char *queue, const char *id)
 {
     emq_job *j = wf_get(f, queue, id);
-    int      state = j ? emq_job_state(j) : 0;
+    int state = j ? emq_job_state(j) : 0;
 
     emq_job_free(j);
     return state;
@@ -204,7 +206,7 @@ int wf_state(struct wf *f, const char *queue, const char *id)
 int64_t wf_count(struct wf *f, const char *queue, int state)
 {
     emq_queue_stats st = {.size = sizeof st};
-    emq_error       err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_stats(f->c, S(queue), &st, &err), EMQ_OK, &err);
     return st.count[state];
@@ -213,13 +215,13 @@ int64_t wf_count(struct wf *f, const char *queue, int state)
 const char *wf_end(struct wf *f, const char *queue, const char *id)
 {
     static char text[600];
-    emq_job    *j = wf_get(f, queue, id);
+    emq_job *j = wf_get(f, queue, id);
 
     if (!j)
         return "gone";
     const char *state = emq_state_name(emq_job_state(j));
-    emq_str     what = emq_job_state(j) == EMQ_FAILED_STATE ? emq_job_failed_reason(j)
-                                                            : emq_job_result(j);
+    emq_str what =
+        emq_job_state(j) == EMQ_FAILED_STATE ? emq_job_failed_reason(j) : emq_job_result(j);
     if (what.len > 0)
         (void)snprintf(text, sizeof text, "%s: %.*s", state, EMQ_STR_ARG(what));
     else
@@ -231,8 +233,8 @@ const char *wf_end(struct wf *f, const char *queue, const char *id)
 void wf_orphan(struct wf *f, const char *queue, int64_t lock_ms)
 {
     emq_take_opts o = {.size = sizeof o, .worker = S("dead"), .lock_ms = lock_ms};
-    emq_job      *j = NULL;
-    emq_error     err = {0};
+    emq_job *j = NULL;
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_take(f->c, S(queue), &o, &j, &err), EMQ_OK, &err);
     emq_job_free(j);
@@ -263,7 +265,7 @@ int probe_runs(struct probe *p, const char *id)
 static void note(char *list, size_t *len, emq_str a, const char *between, emq_str b)
 {
     size_t room = ORDER_MAX - *len;
-    int    n = snprintf(list + *len, room, "%.*s%s%.*s ", EMQ_STR_ARG(a), between, EMQ_STR_ARG(b));
+    int n = snprintf(list + *len, room, "%.*s%s%.*s ", EMQ_STR_ARG(a), between, EMQ_STR_ARG(b));
 
     if (n > 0 && (size_t)n < room)
         *len += (size_t)n;
@@ -272,9 +274,10 @@ static void note(char *list, size_t *len, emq_str a, const char *between, emq_st
 static void run_noted(struct probe *p, const emq_job *job)
 {
     emq_str id = emq_job_id(job);
-    int     now = atomic_fetch_add(&p->running, 1) + 1, peak = atomic_load(&p->peak);
+    int now = atomic_fetch_add(&p->running, 1) + 1, peak = atomic_load(&p->peak);
 
-    while (now > peak && !atomic_compare_exchange_weak(&p->peak, &peak, now)) {}
+    while (now > peak && !atomic_compare_exchange_weak(&p->peak, &peak, now)) {
+    }
     pthread_mutex_lock(&p->mu);
     uintptr_t n = (uintptr_t)emq__map_get(&p->runs, id);
     if (!emq__map_put(&p->runs, id, (void *)(n + 1)))
@@ -288,7 +291,8 @@ static void burn(int64_t ms)
 {
     struct emq__mono until = emq__mono_add_ms(emq__mono_now(), ms);
 
-    while (emq__mono_diff_ms(emq__mono_now(), until) > 0) {}
+    while (emq__mono_diff_ms(emq__mono_now(), until) > 0) {
+    }
 }
 
 static void hold(struct probe *p, emq_job *job, bool whatever)
@@ -329,10 +333,10 @@ static int64_t word_ms(emq_str *rest)
 emq_verdict probe_handler(emq_job *job, void *user)
 {
     struct probe *p = user;
-    emq_verdict   v = EMQ_DONE;
-    emq_str       rest = emq_job_data(job);
-    emq_status    s = EMQ_OK;
-    emq_error     err;
+    emq_verdict v = EMQ_DONE;
+    emq_str rest = emq_job_data(job);
+    emq_status s = EMQ_OK;
+    emq_error err;
 
     run_noted(p, job);
     for (emq_str w = word(&rest); w.len > 0; w = word(&rest)) {
@@ -374,8 +378,9 @@ emq_verdict probe_handler(emq_job *job, void *user)
 
 void probe_event(const emq_event *e, void *user)
 {
-    static const char *const names[] = {"?",    "started",   "completed", "failed", "retried", "back",
-                                        "lost", "recovered", "error",     "ready",  "finished"};
+    static const char *const names[] = {"?",       "started", "completed", "failed",
+                                        "retried", "back",    "lost",      "recovered",
+                                        "error",   "ready",   "finished"};
     struct probe *p = user;
 
     if (atomic_fetch_add(&p->in_event, 1) != 0)
@@ -414,14 +419,14 @@ struct wf_opts *wf_opts(struct wf_opts *w, const char *queues, struct probe *p)
     size_t n = 0;
     for (emq_str q = word(&rest); q.len > 0; q = word(&rest), n++) {
         const char *equals = memchr(q.ptr, '=', q.len);
-        int64_t     weight = 0;
+        int64_t weight = 0;
         if (equals)
-            (void)emq__str_to_i64(
-                emq_strn(equals + 1, q.len - (size_t)(equals - q.ptr) - 1), &weight);
-        w->q[n] = (emq_worker_queue){
-            .size = sizeof w->q[n],
-            .name = emq_strn(q.ptr, equals ? (size_t)(equals - q.ptr) : q.len),
-            .weight = (int32_t)weight};
+            (void)emq__str_to_i64(emq_strn(equals + 1, q.len - (size_t)(equals - q.ptr) - 1),
+                                  &weight);
+        w->q[n] =
+            (emq_worker_queue){.size = sizeof w->q[n],
+                               .name = emq_strn(q.ptr, equals ? (size_t)(equals - q.ptr) : q.len),
+                               .weight = (int32_t)weight};
         w->p[n] = &w->q[n];
     }
     w->o = (emq_worker_opts){.size = sizeof w->o,
@@ -437,7 +442,7 @@ struct wf_opts *wf_opts(struct wf_opts *w, const char *queues, struct probe *p)
 emq_worker *wf_start_on(emq_client *c, const struct wf_opts *o)
 {
     emq_worker *w = NULL;
-    emq_error   err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(emq_worker_start(&w, c, &o->o, &err), EMQ_OK, &err);
     return w;
@@ -450,7 +455,7 @@ emq_worker *wf_start(struct wf *f, const struct wf_opts *o)
 
 static void joined(emq_worker *w)
 {
-    emq_error  err = {0};
+    emq_error err = {0};
     emq_status s = emq_worker_join(w, PATIENCE_MS, &err);
 
     if (s == EMQ_TIMEOUT)
