@@ -2,8 +2,9 @@
  *
  * take: promotes what is due, then hands out jobs under locks; see take.h.
  *
- * A take with nothing to do is a read: an idle worker that looks once a second costs no write lock
- * and no receipt, because repeating an answer of "nothing" is harmless.
+ * A take that finds nothing stores no receipt, because repeating an answer of "nothing" is harmless;
+ * and unless the last take got jobs it begins as a read, so that an idle worker that looks once a
+ * second costs no write lock.
  */
 #include "engine/sqlite/take.h"
 
@@ -481,9 +482,10 @@ static emq_status take_act(struct sq_tx *tx, void *arg, emq_error *err)
         s = repeat(tx, a, found == EMQ_OK ? &q : NULL, body, err);
     } else if (s == EMQ_NOT_FOUND) {
         s = found == EMQ_OK ? sq_take(tx, &q, &a->req->take, &a->res->taken, a->mem, err) : EMQ_OK;
+        bool changed = q.dirty || a->res->taken.n > 0;
         if (s == EMQ_OK)
             s = sq_queue_save(tx, &q, err);
-        if (s == EMQ_OK)
+        if (s == EMQ_OK && changed)
             s = take_receipt(tx, a, err);
     }
     sq_queue_close(&q);
@@ -494,11 +496,14 @@ emq_status sq_act_take(struct emq__engine *e, const struct emq__take_req *req,
                        struct emq__take_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct take_act a = {.req = req, .res = res, .mem = mem};
+    atomic_bool *hot = sq_take_hot((struct sq *)e);
     emq_status s = sq_take_check(&req->take, err);
 
-    if (s == EMQ_OK)
+    if (s == EMQ_OK && !atomic_load(hot))
         s = sq_read((struct sq *)e, look_act, &a, err);
-    if (s == EMQ_OK && !a.done)
-        s = sq_write((struct sq *)e, take_act, &a, err);
+    if (s != EMQ_OK || a.done)
+        return s;
+    s = sq_write((struct sq *)e, take_act, &a, err);
+    atomic_store(hot, s == EMQ_OK && res->taken.n > 0);
     return s;
 }

@@ -60,6 +60,7 @@ struct sq {
     atomic_llong advance_ms;
     atomic_llong boot; /* row number of this boot */
     atomic_bool  log_suspect; /* an fsync of the log failed */
+    atomic_bool  take_hot;    /* see sq_take_hot() */
     atomic_llong n_commits;   /* statistics, for tests */
 
     /* Every use of a connection holds it shared; all connections are closed and opened anew under it

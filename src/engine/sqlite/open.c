@@ -52,6 +52,11 @@ void sq_set_boot(struct sq *s, int64_t boot)
     atomic_store(&s->boot, boot);
 }
 
+atomic_bool *sq_take_hot(struct sq *s)
+{
+    return &s->take_hot;
+}
+
 const struct emq__log *sq_log(const struct sq *s)
 {
     return &s->log;

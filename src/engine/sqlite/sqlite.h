@@ -93,6 +93,8 @@ void sq_ring_events_later(struct sq_tx *tx, emq_str prefix, emq_str queue);
 int64_t sq_boot(const struct sq *s);
 void    sq_set_boot(struct sq *s, int64_t boot); /* by sq_schema_setup() */
 const struct emq__log *sq_log(const struct sq *s);
+/* A hint of the take act to itself: the last take of this handle got jobs. */
+atomic_bool *sq_take_hot(struct sq *s);
 int64_t sq_now_ms(const struct sq *s);  /* wall clock with the tests' advance */
 int64_t sq_boot_ms(const struct sq *s); /* CLOCK_BOOTTIME with the tests' advance */
 
