@@ -143,11 +143,27 @@ void emq__report_progress(struct emq__report *r, emq_str json)
 
 /* ---- storing ------------------------------------------------------------------------------ */
 
+/* Lines, with their line feeds, for which there is no job in the store. */
+static void log_gone(const struct emq__report *r, emq_str lines)
+{
+    while (lines.len) {
+        const char *feed = memchr(lines.ptr, '\n', lines.len);
+        size_t n = feed ? (size_t)(feed - lines.ptr) : lines.len;
+        emq__log_write(&r->log, EMQ_LOG_INFO, "job %.*s of %.*s: %.*s",
+                       EMQ_STR_ARG(emq_job_id(r->job)), EMQ_STR_ARG(emq_job_queue(r->job)),
+                       EMQ_STR_ARG(emq_strn(lines.ptr, n)));
+        n += feed ? 1 : 0;
+        lines = emq_strn(lines.ptr + n, lines.len - n);
+    }
+}
+
 /* false: not now. An unknown outcome counts as stored: a line twice would be worse than one in doubt. */
 static bool stored(struct emq__report *r, emq_status s)
 {
-    if (s == EMQ_LOST || s == EMQ_NOT_FOUND)
+    if (s == EMQ_LOST)
         r->over = true;
+    if (s == EMQ_NOT_FOUND)
+        r->gone = true;
     return !emq__is_failure(s) || s == EMQ_E_IN_DOUBT || s == EMQ_E_INVALID;
 }
 
@@ -174,16 +190,18 @@ static emq_status flush_lines(struct emq__report *r, emq_error *err)
     bool join = r->n_pending > ALONE_MAX;
     emq_status s = EMQ_OK;
 
-    while (left.len && !r->over) {
+    while (left.len && !r->over && !r->gone) {
         int64_t lines;
         size_t n = entry_len(left, join, &lines);
         s = emq_job_log(r->job, emq_strn(left.ptr, n - 1), err);
-        if (!stored(r, s))
+        if (!stored(r, s) || r->gone)
             break;
         left = emq_strn(left.ptr + n, left.len - n);
         r->n_pending -= lines;
     }
-    if (r->over)
+    if (r->gone)
+        log_gone(r, left);
+    if (r->over || r->gone)
         left.len = 0;
     if (left.len)
         memmove(r->pending.ptr, left.ptr, left.len);
@@ -195,7 +213,7 @@ static emq_status flush_lines(struct emq__report *r, emq_error *err)
 
 static emq_status flush_progress(struct emq__report *r, emq_error *err)
 {
-    if (r->progress.len == 0 || r->over)
+    if (r->progress.len == 0 || r->over || r->gone)
         return EMQ_OK;
     emq_status s = emq_job_report_progress(r->job, emq__buf_view(&r->progress), err);
     if (stored(r, s))

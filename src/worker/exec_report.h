@@ -26,7 +26,8 @@ struct emq__report {
     int64_t due_us;        /* flush then; INT64_MAX = nothing to flush */
     int64_t hold_until_us; /* the store fails: not before */
     bool over;             /* the job is no longer ours */
-    char *clean;           /* EMQ_LOG_LINE_MAX + 16 bytes */
+    bool gone;   /* the store has no such job (fire-and-forget): lines go to the worker's log */
+    char *clean; /* EMQ_LOG_LINE_MAX + 16 bytes */
     size_t tail_len;
     bool tail_cut;
     char tail[EMQ__REPORT_TAIL];

@@ -283,6 +283,60 @@ EMQ_TEST(nothing_is_written_for_a_job_that_is_lost)
     rig_close(r);
 }
 
+struct heard {
+    struct emq__buf text;
+};
+
+static void hear(void *user, int level, emq_str message)
+{
+    struct heard *h = user;
+
+    (void)level;
+    emq__buf_str(&h->text, message);
+    emq__buf_char(&h->text, '\n');
+}
+
+EMQ_TEST(words_about_a_job_that_left_the_store_are_in_the_workers_log)
+{
+    struct rig *r = rig_sh("seq 1 20 >&2; sleep 0.1; echo last >&2");
+    struct heard h;
+
+    emq__buf_init(&h.text, 1 << 20);
+    r->x->log = (struct emq__log){hear, &h};
+    rig_slot(r, EMQ_STR_LIT(""));
+    r->s->store = EMQ_NOT_FOUND;
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("")), EMQ__EXEC_DONE);
+    CHECK(r->s->entries <= 2);
+    CHECK(has(emq__buf_view(&h.text), "job 7 of q: 1\n"));
+    CHECK(has(emq__buf_view(&h.text), "job 7 of q: 20\njob 7 of q: last\n"));
+    emq__buf_free(&h.text);
+    rig_close(r);
+}
+
+EMQ_TEST(the_example_programs_work)
+{
+    const char *once[] = {EXAMPLES "/words.sh", NULL};
+    struct rig *r = rig_open(once, false);
+
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("three words here")), EMQ__EXEC_DONE);
+    CHECK_STR(r->res.result, "{\"words\":3}\n");
+    CHECK_STR_EQ(emq__buf_view(&r->s->progress), EMQ_STR_LIT("100"));
+    CHECK(has(emq__buf_view(&r->s->log), "attempt 2"));
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("")), EMQ__EXEC_FAIL);
+    CHECK(has(r->res.reason, "exited with 65: "));
+    rig_close(r);
+
+    const char *kept[] = {"node", EXAMPLES "/stream.js", NULL};
+    r = rig_open(kept, true);
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("{\"a\":2,\"b\":3}")), EMQ__EXEC_DONE);
+    CHECK_STR(r->res.result, "{\"sum\":5}");
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("{\"a\":2}")), EMQ__EXEC_FAIL);
+    CHECK_STR(r->res.reason, "a and b must be numbers");
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("{\"a\":1,\"b\":1}")), EMQ__EXEC_DONE);
+    CHECK_STR(r->res.result, "{\"sum\":2}");
+    rig_close(r);
+}
+
 /* ---- descriptor 3 ------------------------------------------------------------------------- */
 
 EMQ_TEST(progress_is_reported_and_the_newest_stands)
