@@ -7,7 +7,7 @@
  *                event_insert (a row for every 100 events), queue_save, receipt_set, COMMIT
  *   add          job_insert a job
  *   take         job_line, job_take a job; with delayed jobs: job_due, job_next_due
- *   settle       job_complete_owned a job; over 1,000 kept: job_oldest, job_delete(_to)
+ *   settle       job_complete_owned a job, job_oldest; over 1,000 kept: job_delete(_to)
  *   settle+take  both in one transaction
  *   events       over 10,100 kept: event_oldest, event_delete_to
  *
@@ -362,12 +362,12 @@ static void settle(struct bare *b, const struct bare_job *j)
 
 static void retain(struct bare *b)
 {
-    int64_t       want = b->col[N_COMPLETED] - KEEP, n = 0;
+    int64_t       want = b->col[N_COMPLETED] > KEEP ? b->col[N_COMPLETED] - KEEP : 0, n = 0;
     int64_t       last[4] = {b->qid, EMQ_COMPLETED_STATE, 0, 0}, jid = 0;
     const int64_t ask[] = {b->qid, EMQ_COMPLETED_STATE, want + 1};
     sqlite3_stmt *st;
 
-    if (b->keep_all || want <= 0)
+    if (b->keep_all)
         return;
     st = stmt(b, SQ_SQL_job_oldest);
     ints(st, 1, 3, ask);
@@ -377,7 +377,9 @@ static void retain(struct bare *b)
         last[2] = sqlite3_column_int64(st, 4);
         last[3] = sqlite3_column_int64(st, 5);
     }
-    (void)sqlite3_reset(st);
+    (void)sqlite3_reset(st); /* the row behind them tells whether age removes more: it never does here */
+    if (n == 0)
+        return;
     st = stmt(b, n == 1 ? SQ_SQL_job_delete : SQ_SQL_job_delete_to);
     if (n == 1)
         ints(st, 1, 1, &jid);

@@ -57,6 +57,7 @@ static void cost(const struct options *o, const char *what, struct contest *c)
     COST_LINE(commits, "commits", acts);
     COST_LINE(statements, "stmts", "");
     COST_LINE(syncs, "syncs", "");
+    COST_LINE(syncs_db, "db sync", "of which: of the database file, by checkpoints");
     COST_LINE(written, "bytes", "");
 #undef COST_LINE
     if (o->verbose && !o->json) {
