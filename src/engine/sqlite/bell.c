@@ -52,7 +52,7 @@ void sq_futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t until_us, boo
     struct timespec t = timespec_of(until_us);
 
     (void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET | (shared ? 0 : FUTEX_PRIVATE_FLAG), value,
-                  until_us ? &t : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
+                  until_us > 0 ? &t : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
 void sq_futex_wake(_Atomic uint32_t *word, int n, bool shared)

@@ -404,7 +404,7 @@ emq_status sq_write(struct sq *s, sq_fn fn, void *arg, emq_error *err)
         if (try_lead(g))
             lead(s);
         else
-            sq_futex_wait(&g->word[lane], word, -1, false);
+            sq_futex_wait(&g->word[lane], word, 0, false);
     }
 }
 
