@@ -189,7 +189,7 @@ static void *renew(void *arg)
     struct renewing *me = arg;
 
     while (!me->stop) {
-        me->r->s->safe_until_us = now_us() + 400000;
+        me->r->s->safe_until_us = now_us() + 1500000;
         emq__exec_lease(me->r->x, 0, me->fence, (struct emq__mono){me->r->s->safe_until_us});
         (void)usleep(20000);
     }
@@ -198,13 +198,13 @@ static void *renew(void *arg)
 
 EMQ_TEST(a_renewed_lock_keeps_its_program)
 {
-    struct rig *r = rig_sh("sleep 1.5; echo ok");
+    struct rig *r = rig_sh("sleep 3; echo ok");
     struct renewing me = {.r = r};
     pthread_t thread;
 
     rig_slot(r, EMQ_STR_LIT(""));
     me.fence = r->s->job->rec.fence;
-    r->s->safe_until_us = now_us() + 400000;
+    r->s->safe_until_us = now_us() + 1500000;
     CHECK_INT(pthread_create(&thread, NULL, renew, &me), 0);
     CHECK_INT(rig_run(r, EMQ_STR_LIT("")), EMQ__EXEC_DONE);
     me.stop = 1;

@@ -12,8 +12,9 @@
 enum { NTH_MAX = 500 };
 
 #define ONCE "cat; echo words >&2; echo 'progress 1' >&3; echo log x >&3"
-#define KEPT                                                                                       \
-    "while read -r line; do echo '{\"log\":\"x\",\"progress\":1}'; echo '{\"result\":\"12345\"}'; " \
+#define KEPT                                                              \
+    "while read -r line; do echo '{\"log\":\"x\",\"progress\":1}'; echo " \
+    "'{\"result\":\"12345\"}'; "                                          \
     "done"
 
 static void check_run(struct rig *r, bool failed, const char *result)
