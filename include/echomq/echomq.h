@@ -432,6 +432,9 @@ typedef struct emq_find_opts {
     int64_t limit;      /* 0 = 100; at most 1000 a call */
     emq_str after_id;   /* go on after this job instead of `offset`; empty = from the start */
 } emq_find_opts;
+/* Jobs of a state in the order in which they would be taken, fall due, or were finished. A page also
+ * ends behind 8 MB of payload, with at least one job: go on after its last job until one is empty.
+ * EMQ_OK, EMQ_NOT_FOUND (after_id has left the state), failures. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_find(emq_client *c, emq_str queue,
                                                  const emq_find_opts *opts, emq_list **out,
                                                  emq_error *err);
@@ -456,8 +459,9 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_promote(emq_client *c, emq_str queue
                                                     emq_error *err);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_remove(emq_client *c, emq_str queue, emq_str id,
                                                    emq_error *err);
-/* Asks the owner of an active job to stop: its handler sees emq_job_cancelled(). A job that is not
- * active is failed at once with the reason "cancelled". */
+/* Asks the owner of an active job to stop: its handler sees emq_job_cancelled(). The job does not run
+ * again: if its owner gives it back, retries it or dies, it ends failed with the reason "cancelled".
+ * A job that is not active is failed at once with that reason. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_cancel(emq_client *c, emq_str queue, emq_str id,
                                                    emq_error *err);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_set_priority(emq_client *c, emq_str queue, emq_str id,

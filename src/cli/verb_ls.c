@@ -115,7 +115,7 @@ static int list_jobs(struct cli *cli, emq_str queue, int state, int64_t *left)
         emq_list_free(page);
         *left -= (int64_t)n;
         done += (int64_t)n;
-        if ((int64_t)n < opts.limit)
+        if (n == 0) /* a page of long jobs may be shorter than its limit */
             break;
     }
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);

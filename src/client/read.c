@@ -182,9 +182,11 @@ struct finder {
     int64_t skip;  /* by rank, still to be passed over */
     emq_str after; /* of the state in hand */
     int64_t now_ms;
+    size_t bytes; /* of the jobs read so far */
+    bool full;    /* of bytes, before the limit is met */
 };
 
-/* Reads one state until it ends or the limit is met. */
+/* Reads one state until it ends, the limit is met, or the page is full of bytes. */
 static emq_status find_in_state(struct finder *f, int32_t state, emq_error *err)
 {
     for (bool first = true; f->n < f->limit; first = false) {
@@ -206,11 +208,13 @@ static emq_status find_in_state(struct finder *f, int32_t state, emq_error *err)
             return s;
         f->now_ms = res.now_ms;
         for (size_t i = 0; i < res.n; i++) {
+            f->bytes += emq__job_bytes(res.jobs[i]);
             if (!emq__job_expired(res.jobs[i], res.now_ms, &f->mem))
                 f->jobs[f->n++] = res.jobs[i];
         }
         f->skip = 0;
-        if (res.n < (size_t)req.limit)
+        f->full = f->bytes >= EMQ__BATCH_BYTES && f->n > 0;
+        if (f->full || (!res.more && res.n < (size_t)req.limit))
             break;
         f->after = res.jobs[res.n - 1]->id;
     }
@@ -236,7 +240,7 @@ static emq_status find_in_all(struct finder *f, emq_error *err)
         while (s == EMQ_OK && state < EMQ_STATE_COUNT && f->skip >= res.count[state])
             f->skip -= res.count[state++];
     }
-    for (; s == EMQ_OK && state <= EMQ_STATE_COUNT && f->n < f->limit; state++)
+    for (; s == EMQ_OK && state <= EMQ_STATE_COUNT && f->n < f->limit && !f->full; state++)
         s = find_in_state(f, state, err);
     return s;
 }

@@ -115,7 +115,8 @@ struct emq__settled {
     int        state;   /* after it; 0 = gone */
 };
 /* Each entry for itself. A job held at-most-once may not be retried or released: WRONG_STATE.
- * With `next` the same act then takes more. */
+ * A job that was asked to stop does not go back: RETRY, RELEASE and STALLED end it failed,
+ * EMQ__TEXT_CANCELLED. With `next` the same act then takes more. */
 struct emq__settle_req {
     struct emq__call call;
     emq_str prefix, queue;
@@ -148,7 +149,8 @@ struct emq__claims_req { emq_str prefix, worker; };
 struct emq__claims_res { int64_t now_ms; struct emq__job **jobs; size_t n; };
 
 /* Active jobs without a live lock go back to the front of their line (stc + 1); over max_stalled, or
- * held at-most-once, they fail with the text of model/job.h. At most `limit` a call. */
+ * held at-most-once, or asked to stop, they fail with the text of model/job.h. At most `limit` a
+ * call. */
 struct emq__sweep_req { struct emq__call call; emq_str prefix, queue; int64_t max_stalled; int32_t limit; };
 struct emq__sweep_res {
     int64_t now_ms;
@@ -273,7 +275,9 @@ struct emq__stats_res {
     bool    paused, maxed, exists;
 };
 
-/* Jobs of one state in the order in which they would be taken, due, or were finished. */
+/* Jobs of one state in the order in which they would be taken, due, or were finished. Bounded by bytes
+ * too: once EMQ__BATCH_BYTES of emq__job_bytes() have been read it stops, with at least one job, and
+ * says `more`. */
 struct emq__find_req {
     emq_str prefix, queue;
     int32_t state;
@@ -282,7 +286,12 @@ struct emq__find_req {
     emq_str after_id; /* keyset: behind this job; NOT_FOUND if it left the state */
     int32_t limit;
 };
-struct emq__find_res { int64_t now_ms; struct emq__job **jobs; size_t n; };
+struct emq__find_res {
+    int64_t now_ms;
+    struct emq__job **jobs;
+    size_t n;
+    bool more; /* stopped by the bytes, not by `limit` or the end of the state */
+};
 
 struct emq__queues_req { emq_str prefix; };
 struct emq__queues_res { int64_t now_ms; emq_str *names; size_t n; }; /* sorted */
@@ -345,6 +354,7 @@ struct emq__engine_config {
     struct emq__url url;
     int64_t         io_timeout_ms;
     struct emq__log log;
+    bool            stop_clock; /* tests only: the store's clocks stand still, advance() alone moves them */
 };
 
 /* Engines. */

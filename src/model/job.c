@@ -19,6 +19,12 @@ enum emq__kind emq__kind_of(emq_str bytes)
     return emq__utf8_valid(bytes) ? EMQ__KIND_TEXT : EMQ__KIND_BYTES;
 }
 
+size_t emq__job_bytes(const struct emq__job *j)
+{
+    return j->data.bytes.len + j->result.bytes.len + j->stacktrace.len + j->progress.len +
+           j->opts.len;
+}
+
 /* With ':' and '%' encoded the joined parts can be split again: the identity is injective. */
 static void add_part(struct emq__buf *out, emq_str part)
 {

@@ -64,6 +64,8 @@ void emq__job_identity(const struct emq__job *j, struct emq__buf *out);
  * with "dataEncoding" or "returnvalueEncoding":"base64" beside. The token of an active job is
  * printed when it is there: readers that must not see it clear it first. */
 void emq__job_json(const struct emq__job *j, struct emq__buf *out);
+/* Bytes of what can be long in a record: data, result, stack traces, progress, options. */
+size_t emq__job_bytes(const struct emq__job *j);
 /* The token of a hand-out: "<worker>:<fence>". */
 void emq__token_format(emq_str worker, int64_t fence, char out[EMQ_TOKEN_MAX + 1]);
 /* The fence after `last` at store time now_us: max(last + 1, now_us), below 2^53. A clock that is

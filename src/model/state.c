@@ -46,7 +46,7 @@ enum {
     ANY = LINE | ACTIVE | DELAYED | CHILDREN | FINISHED
 };
 
-/* To GONE beside a final state: a retention that keeps nothing removes the job in the same act. A
+/* RETRY and RELEASE of a job that was asked to stop end it as failed. To GONE beside a final state: a retention that keeps nothing removes the job in the same act. A
  * take to GONE is fire-and-forget. */
 static const struct {
     enum emq__move move;
@@ -56,8 +56,8 @@ static const struct {
     {EMQ__MOVE_TAKE, LINE, ACTIVE | GONE},
     {EMQ__MOVE_COMPLETE, ACTIVE, COMPLETED | GONE},
     {EMQ__MOVE_FAIL, ACTIVE | LINE, FAILED | GONE},
-    {EMQ__MOVE_RETRY, ACTIVE, LINE | DELAYED},
-    {EMQ__MOVE_RELEASE, ACTIVE, LINE | DELAYED},
+    {EMQ__MOVE_RETRY, ACTIVE, LINE | DELAYED | FAILED | GONE},
+    {EMQ__MOVE_RELEASE, ACTIVE, LINE | DELAYED | FAILED | GONE},
     {EMQ__MOVE_RECOVER, ACTIVE, LINE | FAILED | GONE},
     {EMQ__MOVE_PROMOTE, DELAYED, LINE},
     {EMQ__MOVE_REPROCESS, FINISHED, LINE},

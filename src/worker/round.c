@@ -139,6 +139,11 @@ static void settled_apply(emq_worker *w, struct emq__slot *s, const struct emq__
                 w->pump.handed--;
             break;
         }
+        if (e->kind != EMQ__SETTLE_COMPLETED && x->state == EMQ_FAILED_STATE) {
+            kind = EMQ_EVENT_FAILED; /* a job that was asked to stop does not go back */
+            if (e->kind == EMQ__SETTLE_RETRY || e->kind == EMQ__SETTLE_RELEASE)
+                text = EMQ_STR_LIT(EMQ__TEXT_CANCELLED);
+        }
         /* Back in line or delayed by this very act: its own queue must be looked at for it. */
         if (e->delay_ms > 0 && e->delay_ms < EMQ__POLL_MS) {
             int64_t at = emq__mono_now().us + e->delay_ms * 1000;

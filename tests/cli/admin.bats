@@ -36,6 +36,12 @@ load common
     [ "$(emq ls q --newest --limit 1 --json | jq -r .data)" = 1700 ]
 }
 
+@test "ls walks past pages that end early because their jobs are long" {
+    head -c 5000000 /dev/zero | tr '\0' a >long
+    for i in 1 2 3 4; do emq add q @long >/dev/null; done
+    [ "$(emq ls q --json | jq -r .id | paste -sd' ')" = "1 2 3 4" ]
+}
+
 @test "show tells all of a job; a missing one is 1" {
     emq add q '{"a":1}' --id j --name resize >/dev/null
     expect 0 emq show q j --json

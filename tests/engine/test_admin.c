@@ -93,9 +93,98 @@ ENGINE_TEST(a_cancel_request_ends_with_the_hand_out)
     struct emq__job *j = must_take(t, "q");
     CHECK_STATUS(CHANGE(t, "q", j->id, .kind = EMQ__CHANGE_CANCEL), EMQ_OK);
     retry_ok(t, j, 0);
+    CHECK_STATE(t, "q", j->id, EMQ_FAILED_STATE);
+    CHECK_STATUS(CHANGE(t, "q", j->id, .kind = EMQ__CHANGE_RETRY), EMQ_OK);
     j = must_take(t, "q");
     CHECK_INT(j->cancel, 0);
     CHECK(!extend(t, j, FX_LOCK_MS).cancel);
+}
+
+/* A job that is active and was asked to stop. */
+static struct emq__job *asked_to_stop(struct fx *t)
+{
+    struct emq__added added = add_entry(t, fx_entry("q", "x"));
+    struct emq__job *j = must_take(t, "q");
+
+    CHECK_STR_EQ(j->id, added.id);
+    CHECK_STATUS(CHANGE(t, "q", j->id, .kind = EMQ__CHANGE_CANCEL, .admin = S("root")), EMQ_OK);
+    return j;
+}
+
+static struct emq__job *must_be_cancelled(struct fx *t, const struct emq__job *j)
+{
+    struct emq__job *end = must_get(t, "q", j->id);
+
+    CHECK_INT(end->state, EMQ_FAILED_STATE);
+    CHECK_STR(end->failed_reason, EMQ__TEXT_CANCELLED);
+    assert_null(take_one(t, "q"));
+    return end;
+}
+
+ENGINE_TEST(a_cancelled_job_whose_owner_died_is_failed_by_the_sweep)
+{
+    struct emq__job *j = asked_to_stop(t);
+
+    advance(t, FX_LOCK_MS);
+    assert_null(take_one(t, "q")); /* not before it has been swept, and not after */
+    struct emq__sweep_res res = sweep(t, "q", 3);
+    CHECK_INT(res.n_recovered, 0);
+    CHECK_INT(res.n_failed, 1);
+    j = must_be_cancelled(t, j);
+    CHECK_INT(j->stalled, 1);
+    CHECK_INT(j->attempts_made, 0);
+    CHECK_INT(stats(t, "q").totals.recovered, 0);
+}
+
+ENGINE_TEST(a_cancelled_job_settled_as_stalled_fails_whatever_the_reason)
+{
+    struct emq__job *j = asked_to_stop(t);
+    struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_STALLED);
+
+    en.reason = S("killed by signal 9");
+    en.max_stalled = 3;
+    struct emq__settled out = settle(t, j, en);
+    CHECK_STATUS(out.outcome, EMQ_OK);
+    CHECK_INT(out.state, EMQ_FAILED_STATE);
+    CHECK_INT(must_be_cancelled(t, j)->stalled, 1);
+}
+
+ENGINE_TEST(a_cancelled_job_is_not_retried)
+{
+    struct emq__job *j = asked_to_stop(t);
+    struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_RETRY);
+
+    en.reason = S("its own reason");
+    en.stack = S("a trace");
+    en.stack_limit = -1;
+    en.delay_ms = 5000;
+    struct emq__settled out = settle(t, j, en);
+    CHECK_STATUS(out.outcome, EMQ_OK);
+    CHECK_INT(out.state, EMQ_FAILED_STATE);
+    j = must_be_cancelled(t, j);
+    CHECK_INT(j->attempts_made, 1);
+    CHECK_STR(j->stacktrace, "[\"a trace\"]");
+    CHECK_INT(stats(t, "q").totals.retried, 0);
+}
+
+ENGINE_TEST(a_cancelled_job_is_not_given_back)
+{
+    struct emq__job *j = asked_to_stop(t);
+    struct emq__settled out = settle(t, j, fx_settle(j, EMQ__SETTLE_RELEASE));
+
+    CHECK_STATUS(out.outcome, EMQ_OK);
+    CHECK_INT(out.state, EMQ_FAILED_STATE);
+    j = must_be_cancelled(t, j);
+    CHECK_INT(j->attempts_made, 0);
+    CHECK_INT(j->attempts_started, 0);
+}
+
+ENGINE_TEST(a_cancelled_job_that_was_completed_all_the_same_is_completed)
+{
+    struct emq__job *j = asked_to_stop(t);
+
+    settle_ok(t, j);
+    CHECK_STATE(t, "q", j->id, EMQ_COMPLETED_STATE);
 }
 
 ENGINE_TEST(cancelling_a_job_that_is_not_active_fails_it)

@@ -263,6 +263,39 @@ EMQ_TEST(jobs_are_found_by_state_by_rank_and_behind_a_job)
     fixture_close(&f);
 }
 
+EMQ_TEST(a_page_of_long_jobs_ends_early_and_none_is_skipped)
+{
+    enum { LONG = 5 << 20, JOBS = 4 };
+    struct fixture f;
+    char *bytes = malloc(LONG), after[EMQ_ID_MAX + 1] = "";
+    int seen = 0;
+
+    fixture_open(&f);
+    CHECK(bytes != NULL);
+    memset(bytes, 'x', LONG);
+    for (int i = 0; i < JOBS; i++) {
+        emq_add_opts o = {.size = sizeof o, .delay_ms = i % 2 ? 60000 : 0};
+        CHECK_STATUS(emq_add(f.c, Q, emq_strn(bytes, LONG), &o, NULL, NULL), EMQ_OK);
+    }
+    for (size_t n = 1; n > 0;) {
+        emq_find_opts o = {.size = sizeof o, .limit = 1000, .after_id = S(after)};
+        emq_list *l;
+        CHECK_STATUS(emq_find(f.c, Q, &o, &l, NULL), EMQ_OK);
+        n = emq_list_len(l);
+        CHECK(n <= 2);
+        for (size_t i = 0; i < n; i++) {
+            emq_str id = emq_job_id(emq_list_job(l, i));
+            CHECK_INT(emq_job_data(emq_list_job(l, i)).len, LONG);
+            (void)snprintf(after, sizeof after, "%.*s", EMQ_STR_ARG(id));
+            seen++;
+        }
+        emq_list_free(l);
+    }
+    CHECK_INT(seen, JOBS);
+    free(bytes);
+    fixture_close(&f);
+}
+
 EMQ_TEST(names_and_handles_are_checked_before_anything_happens)
 {
     struct fixture f;

@@ -96,6 +96,43 @@ ENGINE_TEST(paging_by_the_last_id_shows_every_job_once)
     }
 }
 
+ENGINE_TEST(find_ends_behind_eight_megabytes_with_at_least_one_job)
+{
+    static const size_t sizes[] = {5 << 20, 5 << 20, 9 << 20, 10};
+    struct emq__find_req req = {
+        .prefix = FX_PREFIX, .queue = S("q"), .state = EMQ_WAITING, .limit = 1000};
+    struct emq__find_res res;
+
+    fx_unchecked(t);
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(sizes); i++) {
+        struct emq__add_entry en = fx_entry("q", "");
+        char *bytes = emq__arena_alloc(&t->mem, sizes[i]);
+        CHECK(bytes != NULL);
+        memset(bytes, 'a', sizes[i]);
+        en.data.bytes = emq_strn(bytes, sizes[i]);
+        must_add_entry(t, en);
+    }
+    CHECK_STATUS(FX_CALL(t, find, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, 2);
+    CHECK(res.more);
+    req.after_id = S("2");
+    CHECK_STATUS(FX_CALL(t, find, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, 1);
+    CHECK(res.more);
+    req.after_id = S("3");
+    CHECK_STATUS(FX_CALL(t, find, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, 1);
+    CHECK(!res.more);
+    req.after_id = S("4");
+    CHECK_STATUS(FX_CALL(t, find, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, 0);
+    req.after_id = S("1");
+    req.limit = 1;
+    CHECK_STATUS(FX_CALL(t, find, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, 1);
+    CHECK(!res.more);
+}
+
 ENGINE_TEST(finished_jobs_stand_in_the_order_in_which_they_finished)
 {
     for (int i = 0; i < 3; i++)

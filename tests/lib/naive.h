@@ -71,6 +71,10 @@
  *      (stc > max_stalled) or at-most-once: failed, reason = `reason` of the entry if not empty, else
  *      EMQ__TEXT_AT_MOST_ONCE or EMQ__TEXT_STALLED; stalled counts in that case too. STALLED with a
  *      reason that goes back to its line stores the reason.
+ * R19a A job that was asked to stop (cancel) does not go back: RETRY, RELEASE, STALLED and sweep end it
+ *      failed, EMQ__TEXT_CANCELLED, whatever reason and limit they bring. Counters as if it went back:
+ *      RETRY atm + 1 and its stack, RELEASE ats - 1, STALLED and sweep stc + 1. Keep: STALLED its own,
+ *      else keep_failed of its opts.
  *  R20 Retention at the end of each finishing: keep.age of the finishing job drops records of that
  *      state finished that long ago or longer, keep.count keeps the newest n; count 0 keeps nothing.
  *      Sweep, deferred and cancelled jobs use keep_failed of their opts.

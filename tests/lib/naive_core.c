@@ -353,7 +353,9 @@ int nv_stall(struct naive *n, struct nv_queue *q, struct nv_job *job, int64_t ma
     bool once = job->j.mode == EMQ_AT_MOST_ONCE;
 
     job->j.stalled++;
-    if (once || job->j.stalled > max_stalled) {
+    if (job->j.cancel)
+        reason = emq_cstr(EMQ__TEXT_CANCELLED);
+    if (job->j.cancel || once || job->j.stalled > max_stalled) {
         if (!reason.len)
             reason = emq_cstr(once ? EMQ__TEXT_AT_MOST_ONCE : EMQ__TEXT_STALLED);
         nv_event(n, q, "stalled", job->j.id, NULL);

@@ -322,7 +322,8 @@ static int go_back(struct naive *n, struct nv_queue *q, struct nv_job *job, int6
 }
 
 static int fail_for_good(struct naive *n, struct nv_queue *q, struct nv_job *job,
-                         const struct emq__settle_entry *en)
+                         const struct emq__settle_entry *en, emq_str reason,
+                         const struct emq__keep *keep)
 {
     struct emq__arena mem = {0};
     struct emq__opts  o;
@@ -332,7 +333,7 @@ static int fail_for_good(struct naive *n, struct nv_queue *q, struct nv_job *job
     (void)emq__opts_read(job->j.opts, &mem, &o);
     emq__arena_free(&mem);
     note_failure(job, en);
-    int state = nv_fail(n, q, job, en->reason, &en->keep);
+    int state = nv_fail(n, q, job, reason, keep);
     if (made >= o.attempts) {
         nv_event_begin(&b, "retries-exhausted", en->id);
         nv_event_i64(&b, "attemptsMade", made);
@@ -380,8 +381,14 @@ static void settle_one(struct naive *n, struct nv_queue *q, const struct emq__se
         job->j.attempts_made++;
         out->state = nv_complete(n, q, job, en->value, &en->keep);
         break;
-    case EMQ__SETTLE_FAILED: out->state = fail_for_good(n, q, job, en); break;
+    case EMQ__SETTLE_FAILED:
+        out->state = fail_for_good(n, q, job, en, en->reason, &en->keep);
+        break;
     case EMQ__SETTLE_RETRY:
+        if (job->j.cancel) {
+            out->state = fail_for_good(n, q, job, en, emq_cstr(EMQ__TEXT_CANCELLED), NULL);
+            break;
+        }
         job->j.attempts_made++;
         note_failure(job, en);
         q->totals.retried++;
@@ -389,7 +396,8 @@ static void settle_one(struct naive *n, struct nv_queue *q, const struct emq__se
         break;
     case EMQ__SETTLE_RELEASE:
         job->j.attempts_started--;
-        out->state = go_back(n, q, job, en->delay_ms, true);
+        out->state = job->j.cancel ? nv_fail(n, q, job, emq_cstr(EMQ__TEXT_CANCELLED), NULL)
+                                   : go_back(n, q, job, en->delay_ms, true);
         break;
     case EMQ__SETTLE_STALLED:
         out->state = nv_stall(n, q, job, en->max_stalled, en->reason, &en->keep);

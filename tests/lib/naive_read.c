@@ -100,8 +100,12 @@ static emq_status do_find(struct naive *n, const struct emq__find_req *req,
         at = (uint64_t)req->offset < count ? (size_t)req->offset : count;
     }
     res->jobs = must(emq__arena_zalloc(mem, count + 1, sizeof(struct emq__job *)));
-    for (; at < count && (int64_t)res->n < req->limit; at++)
-        res->jobs[res->n++] = nv_job_copy(n, list[at], mem);
+    for (size_t bytes = 0; at < count && (int64_t)res->n < req->limit && !res->more; at++) {
+        res->more = bytes >= EMQ__BATCH_BYTES;
+        bytes += emq__job_bytes(&list[at]->j);
+        if (!res->more)
+            res->jobs[res->n++] = nv_job_copy(n, list[at], mem);
+    }
     free(list);
     return EMQ_OK;
 }

@@ -42,7 +42,7 @@ EMQ_TEST(moves_are_exactly_those_of_the_table)
         int count;
     } table[] = {
         {EMQ__MOVE_ADD, 4},     {EMQ__MOVE_TAKE, 4},       {EMQ__MOVE_COMPLETE, 2},
-        {EMQ__MOVE_FAIL, 6},    {EMQ__MOVE_RETRY, 3},      {EMQ__MOVE_RELEASE, 3},
+        {EMQ__MOVE_FAIL, 6},    {EMQ__MOVE_RETRY, 5},      {EMQ__MOVE_RELEASE, 5},
         {EMQ__MOVE_RECOVER, 4}, {EMQ__MOVE_PROMOTE, 2},    {EMQ__MOVE_REPROCESS, 4},
         {EMQ__MOVE_CANCEL, 8},  {EMQ__MOVE_PRIORITIZE, 4}, {EMQ__MOVE_REMOVE, 7},
     };

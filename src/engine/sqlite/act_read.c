@@ -152,7 +152,7 @@ static emq_status find_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
     const struct emq__find_req *req = a->req;
     int64_t edge = req->newest_first ? INT64_MAX : INT64_MIN;
     struct sq_row from = {.ord1 = edge, .ord2 = edge};
-    size_t cap = 0;
+    size_t cap = 0, bytes = 0;
     bool got;
     emq_status s = EMQ_OK;
 
@@ -174,6 +174,10 @@ static emq_status find_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
     sq_bind_i64(st, 5, req->limit > 0 ? req->limit : 0);
     sq_bind_i64(st, 6, req->after_id.len || req->offset < 0 ? 0 : req->offset);
     while ((s = sq_step(tx->conn, st, &got, "find", err)) == EMQ_OK && got) {
+        if (bytes >= EMQ__BATCH_BYTES) {
+            a->res->more = true;
+            break;
+        }
         struct emq__job **jobs = sq_grow(a->mem, a->res->jobs, a->res->n, &cap, sizeof *jobs);
         if (!jobs)
             s = emq__fail(err, EMQ_E_NOMEM, 0, "find", "%zu jobs", a->res->n + 1);
@@ -181,6 +185,7 @@ static emq_status find_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
             s = sq_job_read(tx, st, req->prefix, req->queue, a->mem, &jobs[a->res->n], err);
         if (s != EMQ_OK)
             break;
+        bytes += emq__job_bytes(jobs[a->res->n]);
         a->res->jobs = jobs;
         a->res->n++;
     }

@@ -106,6 +106,33 @@ static emq_status fail(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
     return sq_finish(tx, q, row, &f, gone, mem, err);
 }
 
+/* RETRY and RELEASE of a job that was asked to stop: it does not run again. The attempt is charged,
+ * or put back, as if it did. */
+static emq_status end_cancelled(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
+                                const struct emq__settle_entry *en, bool *gone,
+                                struct emq__arena *mem, emq_error *err)
+{
+    bool retry = en->kind == EMQ__SETTLE_RETRY;
+    struct emq__opts o;
+    emq_str stack = {"", 0};
+    emq_status s = sq_opts_of(tx, row, mem, &o, err);
+
+    if (s == EMQ_OK && retry)
+        s = new_stack(tx, row, en, mem, &stack, err);
+    if (s != EMQ_OK)
+        return s;
+    const struct sq_finish f = {.state = EMQ_FAILED_STATE,
+                                .atm = row->atm + (retry ? 1 : 0),
+                                .ats = row->ats - (retry ? 0 : 1),
+                                .stalled = row->stalled,
+                                .reason = EMQ_STR_LIT(EMQ__TEXT_CANCELLED),
+                                .stacktrace = stack,
+                                .keep = o.keep_failed,
+                                .attempts = retry ? o.attempts : 0,
+                                .prev = "active"};
+    return sq_finish(tx, q, row, &f, gone, mem, err);
+}
+
 /* RETRY and RELEASE. */
 static emq_status go_back(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
                           const struct emq__settle_entry *en, struct emq__arena *mem,
@@ -140,7 +167,9 @@ static emq_status settle_row(struct sq_tx *tx, struct sq_queue *q, struct sq_row
     case EMQ__SETTLE_COMPLETED: return complete(tx, q, row, en, gone, mem, err);
     case EMQ__SETTLE_FAILED: return fail(tx, q, row, en, gone, mem, err);
     case EMQ__SETTLE_RETRY:
-    case EMQ__SETTLE_RELEASE: return go_back(tx, q, row, en, mem, err);
+    case EMQ__SETTLE_RELEASE:
+        return row->cancel ? end_cancelled(tx, q, row, en, gone, mem, err)
+                           : go_back(tx, q, row, en, mem, err);
     case EMQ__SETTLE_STALLED:
         return sq_stall(tx, q, row, en->max_stalled, en->reason, &en->keep, gone, mem, err);
     }

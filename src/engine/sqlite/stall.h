@@ -9,7 +9,7 @@
 #include "engine/sqlite/row.h"
 
 /* stc + 1 and the front of its line; over max_stalled, or held at-most-once: failed with `reason`, or
- * the text of model/job.h when that is empty. keep NULL: what the job's own options say. *gone: the
+ * the text of model/job.h when that is empty; asked to stop: failed, "cancelled". keep NULL: what the job's own options say. *gone: the
  * record was not kept. With events and totals. */
 emq_status sq_stall(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row, int64_t max_stalled,
                     emq_str reason, const struct emq__keep *keep, bool *gone,
