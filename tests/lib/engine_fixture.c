@@ -13,7 +13,7 @@
 static emq_status open_sqlite(const char *text, struct emq__engine **out, struct emq__arena *mem,
                               emq_error *err)
 {
-    struct emq__engine_config cfg = {.io_timeout_ms = 10000};
+    struct emq__engine_config cfg = {.io_timeout_ms = 10000, .stop_clock = true};
     emq_status                s = emq__url_parse(emq_cstr(text), mem, &cfg.url, err);
 
     return s == EMQ_OK ? emq__sqlite_open(out, &cfg, mem, err) : s;

@@ -58,6 +58,8 @@ struct sq {
     pid_t              pid;  /* of the process that opened it */
 
     atomic_llong advance_ms;
+    bool    stopped; /* the clocks stand still at: */
+    int64_t stopped_wall_ms, stopped_boot_ms;
     atomic_llong boot; /* row number of this boot */
     atomic_bool  log_suspect; /* an fsync of the log failed */
     atomic_bool  take_hot;    /* see sq_take_hot() */

@@ -34,12 +34,13 @@ static const struct emq__engine_ops ops = {
 
 int64_t sq_now_ms(const struct sq *s)
 {
-    return emq__sat_add(emq__wall_ms(), atomic_load(&s->advance_ms));
+    return emq__sat_add(s->stopped ? s->stopped_wall_ms : emq__wall_ms(), atomic_load(&s->advance_ms));
 }
 
 int64_t sq_boot_ms(const struct sq *s)
 {
-    return emq__sat_add(emq__mono_now().us / 1000, atomic_load(&s->advance_ms));
+    return emq__sat_add(s->stopped ? s->stopped_boot_ms : emq__mono_now().us / 1000,
+                        atomic_load(&s->advance_ms));
 }
 
 int64_t sq_boot(const struct sq *s)
@@ -327,6 +328,9 @@ emq_status emq__sqlite_open(struct emq__engine **out, const struct emq__engine_c
     s->log = cfg->log;
     s->pid = getpid();
     s->io_timeout_ms = cfg->io_timeout_ms > 0 ? cfg->io_timeout_ms : IO_TIMEOUT_DEFAULT_MS;
+    s->stopped = cfg->stop_clock;
+    s->stopped_wall_ms = emq__wall_ms();
+    s->stopped_boot_ms = emq__mono_now().us / 1000;
     emq_status st = set_up(s, cfg, &have, err);
     if (st != EMQ_OK) {
         teardown(s, have);
