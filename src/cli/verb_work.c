@@ -119,6 +119,7 @@ static int open_signals(sigset_t *set)
     for (size_t i = 0; i < EMQ_ARRAY_LEN(wanted); i++)
         sigaddset(set, wanted[i]);
     pthread_sigmask(SIG_BLOCK, set, NULL);
+    signal(SIGCHLD, SIG_DFL); /* an inherited SIG_IGN would lose the exit status of programs */
     return signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
