@@ -27,16 +27,50 @@
 #include <unistd.h>
 
 enum col {
-    LAST_ID, FENCE, FRONT, BACK, N_WAITING, N_ACTIVE, N_DELAYED, N_PRIORITIZED, N_CHILDREN,
-    N_COMPLETED, N_FAILED, N_RETRY_DELAYED, T_ADDED, T_STARTED, T_COMPLETED, T_FAILED, T_RETRIED,
-    T_RECOVERED, T_DEDUPLICATED, T_REMOVED, LIMIT_COUNT, LIMIT_UNTIL, LIMIT_MAX, EVENT_MS,
-    EVENT_SEQ, EVENT_COUNT, PUBLISHING, VISIBLE
+    LAST_ID,
+    FENCE,
+    FRONT,
+    BACK,
+    N_WAITING,
+    N_ACTIVE,
+    N_DELAYED,
+    N_PRIORITIZED,
+    N_CHILDREN,
+    N_COMPLETED,
+    N_FAILED,
+    N_RETRY_DELAYED,
+    T_ADDED,
+    T_STARTED,
+    T_COMPLETED,
+    T_FAILED,
+    T_RETRIED,
+    T_RECOVERED,
+    T_DEDUPLICATED,
+    T_REMOVED,
+    LIMIT_COUNT,
+    LIMIT_UNTIL,
+    LIMIT_MAX,
+    EVENT_MS,
+    EVENT_SEQ,
+    EVENT_COUNT,
+    PUBLISHING,
+    VISIBLE
 };
 
 enum {
-    KEEP = 1000, EVENTS_KEPT = 10000, EVENTS_SLACK = 100, EVENT_ROW_MAX = 100, TRIM_ROWS = 256,
-    LOCK_MS = 30000, DAY_MS = 24 * 60 * 60 * 1000, RECEIPT_TOUCH_MS = 5 * 60 * 1000,
-    COL_JID = 0, COL_ID = 2, COL_ATTEMPTS_STARTED = 8, COL_DATA = 33, JOB_COLS = 38
+    KEEP = 1000,
+    EVENTS_KEPT = 10000,
+    EVENTS_SLACK = 100,
+    EVENT_ROW_MAX = 100,
+    TRIM_ROWS = 256,
+    LOCK_MS = 30000,
+    DAY_MS = 24 * 60 * 60 * 1000,
+    RECEIPT_TOUCH_MS = 5 * 60 * 1000,
+    COL_JID = 0,
+    COL_ID = 2,
+    COL_ATTEMPTS_STARTED = 8,
+    COL_DATA = 33,
+    JOB_COLS = 38
 };
 
 /* ---- statements ------------------------------------------------------------------------------ */
@@ -55,7 +89,9 @@ static void run(struct bare *b, const char *sql)
 static sqlite3_stmt *stmt(struct bare *b, enum sq_sql id)
 {
     if (!b->st[id])
-        must(b, sqlite3_prepare_v3(b->db, sq_sql_text[id], -1, SQLITE_PREPARE_PERSISTENT, &b->st[id], NULL),
+        must(b,
+             sqlite3_prepare_v3(b->db, sq_sql_text[id], -1, SQLITE_PREPARE_PERSISTENT, &b->st[id],
+                                NULL),
              SQLITE_OK);
     return b->st[id];
 }
@@ -98,10 +134,10 @@ static int64_t boot_ms(void)
 /* The options text that the engine would store, so that rows have the same size. */
 static void learn_opts(struct bare *b, const struct plan *p)
 {
-    emq_client  *c = NULL;
-    emq_job     *job = NULL;
-    emq_error    err = {0};
-    emq_added    added = {.size = sizeof added};
+    emq_client *c = NULL;
+    emq_job *job = NULL;
+    emq_error err = {0};
+    emq_added added = {.size = sizeof added};
     emq_add_opts opts = emq_opts_plan(p);
 
     emq_must(emq_open(&c, emq_cstr("sqlite::memory:"), NULL, &err), &err);
@@ -118,7 +154,7 @@ static void learn_opts(struct bare *b, const struct plan *p)
 static void make_schema(struct bare *b)
 {
     sqlite3_stmt *st;
-    bool          exists;
+    bool exists;
 
     run(b, "BEGIN IMMEDIATE");
     must(b, sqlite3_step(stmt(b, SQ_SQL_schema_version)), SQLITE_ROW);
@@ -145,7 +181,8 @@ void bare_open(struct bare *b, const struct plan *p, int index)
     learn_opts(b, p);
     if (p->count)
         counters_install();
-    (void)snprintf(b->session, sizeof b->session, "%08x-%07ld-%02x", 0x5e551010U, (long)getpid(), index);
+    (void)snprintf(b->session, sizeof b->session, "%08x-%07ld-%02x", 0x5e551010U, (long)getpid(),
+                   index);
     (void)snprintf(b->worker, sizeof b->worker, "barehost:%ld:%d", (long)getpid(), index);
     b->delay_ms = p->delay_ms;
     b->keep_all = p->keep_all;
@@ -223,7 +260,7 @@ static void begin(struct bare *b)
 static void events_trim(struct bare *b)
 {
     sqlite3_stmt *st = stmt(b, SQ_SQL_event_oldest);
-    int64_t       to[3] = {b->qid, 0, 0}, gone = 0;
+    int64_t to[3] = {b->qid, 0, 0}, gone = 0;
     const int64_t ask[2] = {b->qid, TRIM_ROWS};
 
     ints(st, 1, 2, ask);
@@ -254,8 +291,8 @@ static void events_flush(struct bare *b)
     }
     while (b->n_events > 0) {
         sqlite3_stmt *st = stmt(b, SQ_SQL_event_insert);
-        int           n = b->n_events < EVENT_ROW_MAX ? b->n_events : EVENT_ROW_MAX;
-        const char   *end = p;
+        int n = b->n_events < EVENT_ROW_MAX ? b->n_events : EVENT_ROW_MAX;
+        const char *end = p;
         const int64_t v[] = {b->qid, b->col[EVENT_MS], b->col[EVENT_SEQ] + 1, n};
         for (int i = 0; i < n; i++)
             end = strchr(end, '\n') + 1;
@@ -276,7 +313,7 @@ static void events_flush(struct bare *b)
 static void receipt(struct bare *b, int bytes)
 {
     static const char body[64 * BARE_BATCH_MAX];
-    sqlite3_stmt     *st = stmt(b, SQ_SQL_receipt_set);
+    sqlite3_stmt *st = stmt(b, SQ_SQL_receipt_set);
 
     b->seq++;
     text(st, 1, b->session, -1);
@@ -316,12 +353,13 @@ void bare_add(struct bare *b, const char *const *data, int n)
     begin(b);
     for (int i = 0; i < n; i++) {
         sqlite3_stmt *st = stmt(b, SQ_SQL_job_insert);
-        int64_t       pos = ++b->col[BACK];
-        int           state = b->delay_ms > 0 ? EMQ_DELAYED : EMQ_WAITING;
-        char          id[24];
-        int           len = snprintf(id, sizeof id, "%lld", (long long)++b->col[LAST_ID]);
-        const int64_t v[] = {state, b->delay_ms > 0 ? b->now_ms + b->delay_ms : 0, pos, 0, 0, 0, 1,
-                             b->now_ms, b->delay_ms};
+        int64_t pos = ++b->col[BACK];
+        int state = b->delay_ms > 0 ? EMQ_DELAYED : EMQ_WAITING;
+        char id[24];
+        int len = snprintf(id, sizeof id, "%lld", (long long)++b->col[LAST_ID]);
+        const int64_t v[] = {
+            state,      b->delay_ms > 0 ? b->now_ms + b->delay_ms : 0, pos, 0, 0, 0, 1, b->now_ms,
+            b->delay_ms};
         (void)sqlite3_bind_int64(st, 1, b->qid);
         text(st, 2, id, len);
         ints(st, 3, 9, v);
@@ -362,8 +400,8 @@ static void settle(struct bare *b, const struct bare_job *j)
 
 static void retain(struct bare *b)
 {
-    int64_t       want = b->col[N_COMPLETED] > KEEP ? b->col[N_COMPLETED] - KEEP : 0, n = 0;
-    int64_t       last[4] = {b->qid, EMQ_COMPLETED_STATE, 0, 0}, jid = 0;
+    int64_t want = b->col[N_COMPLETED] > KEEP ? b->col[N_COMPLETED] - KEEP : 0, n = 0;
+    int64_t last[4] = {b->qid, EMQ_COMPLETED_STATE, 0, 0}, jid = 0;
     const int64_t ask[] = {b->qid, EMQ_COMPLETED_STATE, want + 1};
     sqlite3_stmt *st;
 
@@ -377,7 +415,8 @@ static void retain(struct bare *b)
         last[2] = sqlite3_column_int64(st, 4);
         last[3] = sqlite3_column_int64(st, 5);
     }
-    (void)sqlite3_reset(st); /* the row behind them tells whether age removes more: it never does here */
+    (void)sqlite3_reset(
+        st); /* the row behind them tells whether age removes more: it never does here */
     if (n == 0)
         return;
     st = stmt(b, n == 1 ? SQ_SQL_job_delete : SQ_SQL_job_delete_to);
@@ -417,7 +456,7 @@ static void take(struct bare *b, int n)
 {
     sqlite3_stmt *st = stmt(b, SQ_SQL_job_line);
     const int64_t ask[] = {b->qid, EMQ_WAITING, INT64_MIN, INT64_MIN, INT64_MAX, n};
-    int64_t       lock_end = boot_ms() + LOCK_MS, ats[BARE_BATCH_MAX];
+    int64_t lock_end = boot_ms() + LOCK_MS, ats[BARE_BATCH_MAX];
 
     ints(st, 1, 6, ask);
     while (b->n_hand < n && sqlite3_step(st) == SQLITE_ROW) {
@@ -430,13 +469,14 @@ static void take(struct bare *b, int n)
                 (void)sqlite3_column_int64(st, c);
             else
                 (void)sqlite3_column_blob(st, c);
-        j->number = number_in(sqlite3_column_blob(st, COL_DATA), sqlite3_column_bytes(st, COL_DATA));
+        j->number =
+            number_in(sqlite3_column_blob(st, COL_DATA), sqlite3_column_bytes(st, COL_DATA));
         b->n_hand++;
     }
     (void)sqlite3_reset(st);
     for (int i = 0; i < b->n_hand; i++) {
         struct bare_job *j = &b->hand[i];
-        int64_t          floor_us = b->now_ms * 1000;
+        int64_t floor_us = b->now_ms * 1000;
         st = stmt(b, SQ_SQL_job_take);
         j->fence = b->col[FENCE] = b->col[FENCE] + 1 > floor_us ? b->col[FENCE] + 1 : floor_us;
         const int64_t v[] = {j->jid, j->fence, ats[i] + 1, lock_end, b->boot, 0, b->now_ms};
@@ -480,7 +520,7 @@ void bare_look(struct bare *b)
 void bare_lap_add(const struct plan *p, struct lap *l, int index)
 {
     struct bare *b = malloc(sizeof *b);
-    char       (*data)[DATA_BYTES + 1] = calloc((size_t)p->batch, sizeof *data);
+    char(*data)[DATA_BYTES + 1] = calloc((size_t)p->batch, sizeof *data);
     const char **list = calloc((size_t)p->batch, sizeof *list);
 
     if (!b || !data || !list)
@@ -501,7 +541,7 @@ void bare_lap_add(const struct plan *p, struct lap *l, int index)
 void bare_lap_work(const struct plan *p, struct lap *l, int index)
 {
     struct bare *b = malloc(sizeof *b);
-    int64_t      got = 0, acts = 0;
+    int64_t got = 0, acts = 0;
 
     if (!b)
         die("no memory");

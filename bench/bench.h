@@ -23,12 +23,13 @@ const char *sync_name(int sync);
 /* ---- options (main.c) ------------------------------------------------------------------------ */
 
 struct options {
-    bool        json, full, verbose;
-    int         rounds;
-    double      scale;  /* multiplies the jobs of a lap */
-    int64_t     max_backlog; /* growth: the largest backlog */
-    const char *cells;  /* comma-separated; NULL = all */
-    char        dir[PATH_LEN - 64]; /* ours alone, removed at the end */
+    bool json, full, verbose;
+    int rounds;
+    double scale;            /* multiplies the jobs of a lap */
+    int64_t max_backlog;     /* growth: the largest backlog */
+    const char *cells;       /* comma-separated; NULL = all */
+    const char *match;       /* only cases with this in their names; NULL = all */
+    char dir[PATH_LEN - 64]; /* ours alone, removed at the end */
 };
 
 /* `n` jobs by --scale, a multiple of `unit`, at least one. */
@@ -40,18 +41,18 @@ struct counters;
 
 /* What a contender is asked to do. */
 struct plan {
-    char    path[PATH_LEN]; /* of the database file */
-    int     sync;
-    int     procs;       /* processes that do it together; 0 = 1 */
-    int     threads;     /* that call at once; 0 = 1 */
-    int64_t jobs;        /* of one process */
-    int     batch;       /* jobs of one act */
-    int     concurrency, prefetch; /* of a worker */
-    int     seconds;
-    int64_t delay_ms;    /* of the jobs that are added */
-    bool    keep_all;    /* completed jobs stay, all of them */
-    bool    count;       /* count statements, syncs and bytes (counters.h) */
-    int     pipe[2];
+    char path[PATH_LEN]; /* of the database file */
+    int sync;
+    int procs;                 /* processes that do it together; 0 = 1 */
+    int threads;               /* that call at once; 0 = 1 */
+    int64_t jobs;              /* of one process */
+    int batch;                 /* jobs of one act */
+    int concurrency, prefetch; /* of a worker */
+    int seconds;
+    int64_t delay_ms; /* of the jobs that are added */
+    bool keep_all;    /* completed jobs stay, all of them */
+    bool count;       /* count statements, syncs and bytes (counters.h) */
+    int pipe[2];
 };
 
 /* One process of one lap, in memory that all of them share. */
@@ -60,16 +61,16 @@ struct lap {
     int64_t begin_us, end_us, cpu_us;
     struct shared *shared;
     struct counters *counters; /* NULL = not counting */
-    bool    counting;
+    bool counting;
 };
 
 /* What a lap came to. */
 struct result {
     int64_t jobs, acts;
-    double  wall_us, cpu_us; /* from the first begin to the last end; CPU of all processes */
-    double  batch;           /* jobs an act */
-    int64_t n_values;        /* samples, sorted */
-    int64_t *values;         /* valid until the next lap */
+    double wall_us, cpu_us; /* from the first begin to the last end; CPU of all processes */
+    double batch;           /* jobs an act */
+    int64_t n_values;       /* samples, sorted */
+    int64_t *values;        /* valid until the next lap */
     const struct counters *counters; /* likewise */
 };
 
@@ -87,8 +88,8 @@ void lap_prepare(lap_fn fn, const struct plan *p);
 /* Binds this process to one CPU, if there are several. */
 void lap_pin(int index);
 
-int64_t     now_us(void); /* monotonic */
-int64_t     now_ns(void);
+int64_t now_us(void); /* monotonic */
+int64_t now_ns(void);
 _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -103,13 +104,13 @@ void path_remove(const char *path);
 /* One line: our figure and the reference's, a value a round. */
 struct row {
     const char *cell;
-    char        what[80];
+    char what[80];
     const char *unit;
-    bool        lower_is_better;
-    int         n;
-    double      ours[ROUNDS_MAX], bare[ROUNDS_MAX];
-    double      our_cpu[ROUNDS_MAX], bare_cpu[ROUNDS_MAX]; /* µs a job; 0 = does not apply */
-    char        note[120];
+    bool lower_is_better;
+    int n;
+    double ours[ROUNDS_MAX], bare[ROUNDS_MAX];
+    double our_cpu[ROUNDS_MAX], bare_cpu[ROUNDS_MAX]; /* µs a job; 0 = does not apply */
+    char note[120];
 };
 
 void row_init(struct row *r, const char *cell, const char *unit, const char *fmt, ...)
@@ -118,6 +119,7 @@ void row_init(struct row *r, const char *cell, const char *unit, const char *fmt
 void row_rates(struct row *r, const struct result *ours, const struct result *bare);
 void row_value(struct row *r, double ours, double bare);
 void row_print(const struct options *o, struct row *r);
+bool row_wanted(const struct options *o, const struct row *r); /* by --match */
 void report_head(const struct options *o);
 double median(const double *v, int n);
 
@@ -125,26 +127,28 @@ double median(const double *v, int n);
 
 /* One rate cell: prepares, then both contenders take turns for o->rounds. `fill` may be NULL. */
 struct contest {
-    lap_fn fill;          /* by the engine, into the file of each lap */
+    lap_fn fill; /* by the engine, into the file of each lap */
     struct plan fill_plan;
     lap_fn ours, bare;
     struct plan plan;
-    bool   match_batch;   /* bare: as many jobs an act as the engine came to */
+    bool match_batch; /* bare: as many jobs an act as the engine came to */
     double our_batch;
 };
 /* One lap of either on a fresh file. */
 struct result contest_lap(const struct options *o, struct contest *c, bool ours);
-void          contest_run(const struct options *o, struct contest *c, struct row *r);
+void contest_run(const struct options *o, struct contest *c, struct row *r);
 
 /* store.c: the engine by its public API. */
 void emq_lap_add(const struct plan *p, struct lap *l, int index);      /* one call a job */
 void emq_lap_add_many(const struct plan *p, struct lap *l, int index); /* p->batch jobs a call */
-void emq_lap_work(const struct plan *p, struct lap *l, int index);     /* worker, handler does nothing */
-void emq_lap_by_hand(const struct plan *p, struct lap *l, int index);  /* emq_take, emq_settle */
-void emq_lap_fill(const struct plan *p, struct lap *l, int index);     /* p->jobs waiting or delayed jobs */
+void emq_lap_work(const struct plan *p, struct lap *l,
+                  int index); /* worker, handler does nothing */
+void emq_lap_by_hand(const struct plan *p, struct lap *l, int index); /* emq_take, emq_settle */
+void emq_lap_fill(const struct plan *p, struct lap *l,
+                  int index); /* p->jobs waiting or delayed jobs */
 
 /* bare.c: SQLite alone. */
-void bare_lap_add(const struct plan *p, struct lap *l, int index);  /* p->batch jobs a transaction */
+void bare_lap_add(const struct plan *p, struct lap *l, int index); /* p->batch jobs a transaction */
 void bare_lap_work(const struct plan *p, struct lap *l, int index); /* settles and takes p->batch */
 void bare_lap_by_hand(const struct plan *p, struct lap *l, int index);
 

@@ -16,16 +16,19 @@ static double rate(struct result r)
 
 static void group(const struct options *o, int sync, int64_t one_jobs, int64_t each)
 {
-    struct contest one = {.ours = emq_lap_add, .bare = bare_lap_add,
+    struct contest one = {.ours = emq_lap_add,
+                          .bare = bare_lap_add,
                           .plan = {.sync = sync, .jobs = scaled(o, one_jobs, 1), .batch = 1}};
-    struct contest many = {.ours = emq_lap_add, .bare = bare_lap_add,
+    struct contest many = {.ours = emq_lap_add,
+                           .bare = bare_lap_add,
                            .plan = {.sync = sync, .threads = THREADS, .jobs = scaled(o, each, 1)}};
-    struct plan    bare_plan = {.sync = sync, .jobs = many.plan.jobs * THREADS, .batch = THREADS};
-    struct plan    ours_plan = many.plan;
-    struct row     r1, r64, gain;
+    struct plan bare_plan = {.sync = sync, .jobs = many.plan.jobs * THREADS, .batch = THREADS};
+    struct plan ours_plan = many.plan;
+    struct row r1, r64, gain;
 
     row_init(&r1, "group", "jobs/s", "1 thread, %s", sync_name(sync));
-    row_init(&r64, "group", "jobs/s", "%d threads (bare: 64 a commit), %s", THREADS, sync_name(sync));
+    row_init(&r64, "group", "jobs/s", "%d threads (bare: 64 a commit), %s", THREADS,
+             sync_name(sync));
     row_init(&gain, "group", "times", "%d threads / 1 thread, %s", THREADS, sync_name(sync));
     for (int i = 0; i < o->rounds; i++) {
         struct result a = contest_lap(o, &one, true), b = contest_lap(o, &one, false), x, y;

@@ -17,8 +17,12 @@ enum { CONCURRENCY = 16, DELAY_MS = 24 * 60 * 60 * 1000 };
 /* Brings the backlog from `have` to `want`. */
 static void fill(const char *path, enum kind kind, int64_t have, int64_t want)
 {
-    struct plan p = {.jobs = want - have, .keep_all = true, .concurrency = CONCURRENCY, .prefetch = 64,
-                     .sync = SYNC_OFF, .delay_ms = kind == DELAYED ? DELAY_MS : 0};
+    struct plan p = {.jobs = want - have,
+                     .keep_all = true,
+                     .concurrency = CONCURRENCY,
+                     .prefetch = 64,
+                     .sync = SYNC_OFF,
+                     .delay_ms = kind == DELAYED ? DELAY_MS : 0};
 
     (void)snprintf(p.path, sizeof p.path, "%s", path);
     if (p.jobs <= 0)
@@ -28,21 +32,26 @@ static void fill(const char *path, enum kind kind, int64_t have, int64_t want)
         lap_prepare(emq_lap_work, &p);
 }
 
-struct lines { struct row add, bulk, take; };
+struct lines {
+    struct row add, bulk, take;
+};
 
 static void rounds(const struct options *o, const char *path, int64_t jobs, struct lines *x)
 {
-    struct plan one = {.sync = SYNC_NORMAL, .jobs = jobs, .batch = 1, .keep_all = true,
+    struct plan one = {.sync = SYNC_NORMAL,
+                       .jobs = jobs,
+                       .batch = 1,
+                       .keep_all = true,
                        .concurrency = CONCURRENCY};
     struct plan bulk = one;
-    double      batch = 1;
+    double batch = 1;
 
     (void)snprintf(one.path, sizeof one.path, "%s", path);
     bulk = one;
     bulk.batch = 100;
     for (int i = 0; i < o->rounds; i++) {
         struct result a, b;
-        struct plan   take = one;
+        struct plan take = one;
         a = lap_run(emq_lap_add, &one);
         b = lap_run(bare_lap_add, &one);
         row_rates(&x->add, &a, &b);
@@ -61,8 +70,8 @@ static void rounds(const struct options *o, const char *path, int64_t jobs, stru
 
 static void growth(const struct options *o, enum kind kind)
 {
-    char    path[PATH_LEN];
-    int64_t have = 0, jobs = scaled(o, 1000, 1);
+    char path[PATH_LEN];
+    int64_t have = 0, jobs = scaled(o, 2000, 1);
 
     path_fresh(o, path);
     for (int64_t n = 1000; n <= o->max_backlog; n *= 10) {
@@ -70,8 +79,10 @@ static void growth(const struct options *o, enum kind kind)
         fill(path, kind, have, n);
         have = n;
         row_init(&x.add, "growth", "jobs/s", "emq_add, %lld %s", (long long)n, kind_name[kind]);
-        row_init(&x.bulk, "growth", "jobs/s", "emq_add_many 100, %lld %s", (long long)n, kind_name[kind]);
-        row_init(&x.take, "growth", "jobs/s", "worker conc 16, %lld %s", (long long)n, kind_name[kind]);
+        row_init(&x.bulk, "growth", "jobs/s", "emq_add_many 100, %lld %s", (long long)n,
+                 kind_name[kind]);
+        row_init(&x.take, "growth", "jobs/s", "worker conc 16, %lld %s", (long long)n,
+                 kind_name[kind]);
         rounds(o, path, jobs, &x);
         if (kind == COMPLETED) /* all that was taken is kept */
             have += jobs * 4 * o->rounds;

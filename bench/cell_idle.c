@@ -31,14 +31,14 @@ static emq_verdict nothing(emq_job *job, void *user)
 
 static void ours(const struct plan *p, struct lap *l, int index)
 {
-    emq_client             *c = emq_open_plan(p);
-    const emq_worker_queue  queue = {.size = sizeof queue, .name = QUEUE};
+    emq_client *c = emq_open_plan(p);
+    const emq_worker_queue queue = {.size = sizeof queue, .name = QUEUE};
     const emq_worker_queue *queues[] = {&queue};
-    emq_worker_opts         opts = {.size = sizeof opts, .queues = queues, .n_queues = 1,
-                                    .handler = nothing};
-    emq_worker             *w[WORKERS] = {NULL};
-    int                     n = p->threads > 0 ? p->threads : 1;
-    emq_error               err = {0};
+    emq_worker_opts opts = {
+        .size = sizeof opts, .queues = queues, .n_queues = 1, .handler = nothing};
+    emq_worker *w[WORKERS] = {NULL};
+    int n = p->threads > 0 ? p->threads : 1;
+    emq_error err = {0};
 
     (void)index;
     for (int i = 0; i < n; i++)
@@ -55,7 +55,7 @@ static void ours(const struct plan *p, struct lap *l, int index)
 static void bare(const struct plan *p, struct lap *l, int index)
 {
     struct bare *b = malloc(sizeof *b);
-    int          n = p->threads > 0 ? p->threads : 1;
+    int n = p->threads > 0 ? p->threads : 1;
 
     if (!b)
         die("no memory");
@@ -72,14 +72,17 @@ static void bare(const struct plan *p, struct lap *l, int index)
 
 static void idle(const struct options *o, int procs, int seconds)
 {
-    struct contest c = {.fill = emq_lap_fill,
-                        .fill_plan = {.jobs = 1, .delay_ms = 3600000},
-                        .ours = ours, .bare = bare,
-                        .plan = {.sync = SYNC_FULL, .procs = procs, .threads = WORKERS / procs,
-                                 .seconds = seconds}};
-    struct row     r;
+    struct contest c = {
+        .fill = emq_lap_fill,
+        .fill_plan = {.jobs = 1, .delay_ms = 3600000},
+        .ours = ours,
+        .bare = bare,
+        .plan = {
+            .sync = SYNC_FULL, .procs = procs, .threads = WORKERS / procs, .seconds = seconds}};
+    struct row r;
 
-    row_init(&r, "idle", "ms/s", "%d workers, %d process%s: CPU", WORKERS, procs, procs > 1 ? "es" : "");
+    row_init(&r, "idle", "ms/s", "%d workers, %d process%s: CPU", WORKERS, procs,
+             procs > 1 ? "es" : "");
     r.lower_is_better = true;
     for (int i = 0; i < (o->full ? 3 : 1); i++) {
         struct result x = contest_lap(o, &c, true), y = contest_lap(o, &c, false);

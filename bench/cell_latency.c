@@ -28,7 +28,7 @@ static void nap(void)
 static emq_verdict stamp(emq_job *job, void *user)
 {
     int64_t now = now_ns();
-    char    buf[32];
+    char buf[32];
 
     (void)snprintf(buf, sizeof buf, "%.*s", (int)emq_job_data(job).len, emq_job_data(job).ptr);
     lap_value(user, now - strtoll(buf, NULL, 10));
@@ -37,13 +37,17 @@ static emq_verdict stamp(emq_job *job, void *user)
 
 static void consume(const struct plan *p, struct lap *l)
 {
-    emq_client             *c = emq_open_plan(p);
-    const emq_worker_queue  queue = {.size = sizeof queue, .name = QUEUE};
+    emq_client *c = emq_open_plan(p);
+    const emq_worker_queue queue = {.size = sizeof queue, .name = QUEUE};
     const emq_worker_queue *queues[] = {&queue};
-    emq_worker_opts         opts = {.size = sizeof opts, .queues = queues, .n_queues = 1,
-                                    .handler = stamp, .user = l, .max_jobs = p->jobs};
-    emq_worker             *w = NULL;
-    emq_error               err = {0};
+    emq_worker_opts opts = {.size = sizeof opts,
+                            .queues = queues,
+                            .n_queues = 1,
+                            .handler = stamp,
+                            .user = l,
+                            .max_jobs = p->jobs};
+    emq_worker *w = NULL;
+    emq_error err = {0};
 
     emq_must(emq_worker_start(&w, c, &opts, &err), &err);
     lap_begin(l);
@@ -56,8 +60,8 @@ static void consume(const struct plan *p, struct lap *l)
 static void ours(const struct plan *p, struct lap *l, int index)
 {
     emq_client *c;
-    emq_error   err = {0};
-    char        data[32];
+    emq_error err = {0};
+    char data[32];
 
     lap_pin(index);
     if (index == 0) {
@@ -78,8 +82,8 @@ static void ours(const struct plan *p, struct lap *l, int index)
 static void bare(const struct plan *p, struct lap *l, int index)
 {
     struct bare *b = malloc(sizeof *b);
-    char         data[32], byte = 0;
-    const char  *list[] = {data};
+    char data[32], byte = 0;
+    const char *list[] = {data};
 
     if (!b)
         die("no memory");
@@ -115,18 +119,20 @@ static void latency(const struct options *o, int sync, int64_t samples)
 {
     static const double shares[] = {0.5, 0.9, 0.99};
     enum { SHARES = 3 };
-    struct contest c = {.ours = ours, .bare = bare,
+    struct contest c = {.ours = ours,
+                        .bare = bare,
                         .plan = {.sync = sync, .procs = 2, .jobs = scaled(o, samples, 1)}};
-    struct row     r[SHARES];
+    struct row r[SHARES];
 
     if (pipe(c.plan.pipe) != 0)
         die("pipe: %s", strerror(errno));
     for (int k = 0; k < SHARES; k++) {
-        row_init(&r[k], "latency", "us", "add to handler p%.0f, %s", shares[k] * 100, sync_name(sync));
+        row_init(&r[k], "latency", "us", "add to handler p%.0f, %s", shares[k] * 100,
+                 sync_name(sync));
         r[k].lower_is_better = true;
     }
     for (int i = 0; i < o->rounds; i++) {
-        double        mine[SHARES];
+        double mine[SHARES];
         struct result x = contest_lap(o, &c, true);
         for (int k = 0; k < SHARES; k++)
             mine[k] = at(&x, shares[k]);

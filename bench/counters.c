@@ -17,14 +17,14 @@
 #include <unistd.h>
 
 static _Atomic(struct counters *) counting;
-static pthread_mutex_t            texts_mu = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t texts_mu = PTHREAD_MUTEX_INITIALIZER;
 
-int     fdatasync(int fd);
+int fdatasync(int fd);
 ssize_t pwrite64(int fd, const void *bytes, size_t n, off64_t at);
 
 static int is_log(int fd)
 {
-    char    link[32], path[PATH_LEN];
+    char link[32], path[PATH_LEN];
     ssize_t n;
 
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -70,9 +70,9 @@ static void name_of(const char *sql, char out[STATEMENT_LEN])
 static int on_statement(unsigned event, void *user, void *stmt, void *text)
 {
     struct counters *c = atomic_load(&counting);
-    const char      *sql = sqlite3_sql(stmt);
-    char             name[STATEMENT_LEN];
-    int              i = 0;
+    const char *sql = sqlite3_sql(stmt);
+    char name[STATEMENT_LEN];
+    int i = 0;
 
     (void)event;
     (void)user;
@@ -123,9 +123,9 @@ void counters_stop(void)
 void counters_trace(void *user, int level, const char *text, size_t len)
 {
     struct counters *c = atomic_load(&counting);
-    char             name[ACT_LEN];
-    char             line[128];
-    int              i = 0;
+    char name[ACT_LEN];
+    char line[128];
+    int i = 0;
 
     (void)user;
     (void)level;

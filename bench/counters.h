@@ -13,12 +13,19 @@
 enum { STATEMENTS_MAX = 48, STATEMENT_LEN = 80, ACTS_MAX = 32, ACT_LEN = 16 };
 
 struct counters {
-    atomic_llong syncs, syncs_db, writes, written; /* fdatasync (of which: of the file); pwrite; bytes */
+    atomic_llong syncs, syncs_db, writes,
+        written; /* fdatasync (of which: of the file); pwrite; bytes */
     atomic_llong statements, commits;
-    int          n_texts;
-    struct { char text[STATEMENT_LEN]; long long n; } texts[STATEMENTS_MAX];
-    int          n_acts;
-    struct { char name[ACT_LEN]; long long n; } acts[ACTS_MAX];
+    int n_texts;
+    struct {
+        char text[STATEMENT_LEN];
+        long long n;
+    } texts[STATEMENTS_MAX];
+    int n_acts;
+    struct {
+        char name[ACT_LEN];
+        long long n;
+    } acts[ACTS_MAX];
 };
 
 /* Before the first connection is opened: SQLite tells of each statement from now on. */

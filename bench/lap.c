@@ -24,16 +24,16 @@
 enum { PROCS_MAX = 64 };
 
 struct shared {
-    atomic_int     ready; /* processes at lap_begin() */
-    int            procs;
-    struct lap     lap[PROCS_MAX];
-    atomic_llong   n_values;
-    int64_t        values[VALUES_MAX];
+    atomic_int ready; /* processes at lap_begin() */
+    int procs;
+    struct lap lap[PROCS_MAX];
+    atomic_llong n_values;
+    int64_t values[VALUES_MAX];
     struct counters counters;
 };
 
 static struct shared *shared; /* mapped once, before the first fork */
-static bool           in_lap; /* this is a forked process: what atexit() was told is not its business */
+static bool in_lap; /* this is a forked process: what atexit() was told is not its business */
 
 _Noreturn void die(const char *fmt, ...)
 {
@@ -107,7 +107,7 @@ void lap_value(struct lap *l, int64_t value)
 
 void lap_pin(int index)
 {
-    long      n = sysconf(_SC_NPROCESSORS_ONLN);
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
     cpu_set_t set;
 
     if (n < 2)
@@ -140,7 +140,7 @@ static pid_t start(lap_fn fn, const struct plan *p, int index)
 static void wait_all(pid_t *pid, int n)
 {
     for (int left = n; left > 0; left--) {
-        int   status = 0;
+        int status = 0;
         pid_t ended = waitpid(-1, &status, 0);
         if (ended < 0)
             die("waitpid: %s", strerror(errno));
@@ -162,13 +162,14 @@ static int compare(const void *a, const void *b)
 
 struct result lap_run(lap_fn fn, const struct plan *p)
 {
-    int           n = p->procs > 0 ? p->procs : 1;
-    pid_t         pid[PROCS_MAX];
+    int n = p->procs > 0 ? p->procs : 1;
+    pid_t pid[PROCS_MAX];
     struct result r = {0};
-    int64_t       begin = INT64_MAX, end = 0;
+    int64_t begin = INT64_MAX, end = 0;
 
     if (!shared) {
-        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        shared =
+            mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (shared == MAP_FAILED)
             die("mmap: %s", strerror(errno));
     }

@@ -30,12 +30,13 @@ static const struct {
 
 enum { CELLS = sizeof cells / sizeof cells[0] };
 
-static char  dir_to_remove[PATH_LEN];
+static char dir_to_remove[PATH_LEN];
 static pid_t owner;
 
 const char *sync_name(int sync)
 {
-    static const char *const names[] = {[SYNC_OFF] = "off", [SYNC_NORMAL] = "normal", [SYNC_FULL] = "full"};
+    static const char *const names[] = {
+        [SYNC_OFF] = "off", [SYNC_NORMAL] = "normal", [SYNC_FULL] = "full"};
     return names[sync];
 }
 
@@ -57,7 +58,7 @@ void path_fresh(const struct options *o, char out[PATH_LEN])
 
 static void remove_where(const char *folder, const char *prefix)
 {
-    DIR           *d = opendir(folder);
+    DIR *d = opendir(folder);
     struct dirent *e;
 
     while (d && (e = readdir(d)))
@@ -70,7 +71,7 @@ static void remove_where(const char *folder, const char *prefix)
 void path_remove(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
-    char        folder[PATH_LEN];
+    char folder[PATH_LEN];
 
     (void)snprintf(folder, sizeof folder, "%.*s", (int)(name - 1 - path), path);
     remove_where(folder, name);
@@ -109,25 +110,28 @@ static void make_dir(struct options *o, const char *under)
 
 static void usage(FILE *to)
 {
-    (void)fprintf(to,
-                  "usage: bench/run [OPTION...]\n"
-                  "  --cells LIST    comma-separated, of those below; default all\n"
-                  "  --rounds N      laps of each contender, 1..%d; default 3, with --full 5\n"
-                  "  --scale F       multiplies the jobs of a lap; default 1, with --full 4\n"
-                  "  --backlog N     growth: the largest backlog; default 10000, with --full 1000000\n"
-                  "  --full          long laps, backlogs up to a million: about 15 minutes\n"
-                  "  --dir DIR       where the files go (a folder in it, removed at the end); default\n"
-                  "                  $TMPDIR, else /var/tmp: a file system in memory has no syncs to pay\n"
-                  "  --json          one JSON object a line\n"
-                  "  --verbose       cost: the statements by name\n"
-                  "cells:\n", ROUNDS_MAX);
+    (void)fprintf(
+        to,
+        "usage: bench/run [OPTION...]\n"
+        "  --cells LIST    comma-separated, of those below; default all\n"
+        "  --match TEXT    only cases with this in their names (add, take, cost)\n"
+        "  --rounds N      laps of each contender, 1..%d; default 3, with --full 5\n"
+        "  --scale F       multiplies the jobs of a lap; default 1, with --full 4\n"
+        "  --backlog N     growth: the largest backlog; default 10000, with --full 1000000\n"
+        "  --full          long laps, backlogs up to a million: about 15 minutes\n"
+        "  --dir DIR       where the files go (a folder in it, removed at the end); default\n"
+        "                  $TMPDIR, else /var/tmp: a file system in memory has no syncs to pay\n"
+        "  --json          one JSON object a line\n"
+        "  --verbose       cost: the statements by name\n"
+        "cells:\n",
+        ROUNDS_MAX);
     for (size_t i = 0; i < CELLS; i++)
         (void)fprintf(to, "  %-8s %s\n", cells[i].name, cells[i].what);
 }
 
 static double number(const char *text, const char *option, double min, double max)
 {
-    char  *end = NULL;
+    char *end = NULL;
     double v = strtod(text, &end);
 
     if (end == text || *end || !(v >= min && v <= max)) {
@@ -157,21 +161,27 @@ static void check_cells(const char *list)
         found += chosen(list, cells[i].name);
     if (found == wanted)
         return;
-    (void)fprintf(stderr, "emq-bench: --cells '%s': one of its names is no cell, or twice there\n", list);
+    (void)fprintf(stderr, "emq-bench: --cells '%s': one of its names is no cell, or twice there\n",
+                  list);
     usage(stderr);
     exit(64);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option long_opts[] = {
-        {"cells", required_argument, NULL, 'c'}, {"rounds", required_argument, NULL, 'r'},
-        {"scale", required_argument, NULL, 's'}, {"backlog", required_argument, NULL, 'b'},
-        {"dir", required_argument, NULL, 'd'},   {"full", no_argument, NULL, 'f'},
-        {"json", no_argument, NULL, 'j'},        {"verbose", no_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},        {0}};
+    static const struct option long_opts[] = {{"cells", required_argument, NULL, 'c'},
+                                              {"rounds", required_argument, NULL, 'r'},
+                                              {"scale", required_argument, NULL, 's'},
+                                              {"backlog", required_argument, NULL, 'b'},
+                                              {"match", required_argument, NULL, 'm'},
+                                              {"dir", required_argument, NULL, 'd'},
+                                              {"full", no_argument, NULL, 'f'},
+                                              {"json", no_argument, NULL, 'j'},
+                                              {"verbose", no_argument, NULL, 'v'},
+                                              {"help", no_argument, NULL, 'h'},
+                                              {0}};
     struct options o = {0};
-    const char    *dir = getenv("TMPDIR");
+    const char *dir = getenv("TMPDIR");
 
     for (int c; (c = getopt_long(argc, argv, "hv", long_opts, NULL)) != -1;) {
         switch (c) {
@@ -179,6 +189,7 @@ int main(int argc, char **argv)
         case 'r': o.rounds = (int)number(optarg, "--rounds", 1, ROUNDS_MAX); break;
         case 's': o.scale = number(optarg, "--scale", 0.001, 1000); break;
         case 'b': o.max_backlog = (int64_t)number(optarg, "--backlog", 1000, 1e8); break;
+        case 'm': o.match = optarg; break;
         case 'd': dir = optarg; break;
         case 'f': o.full = true; break;
         case 'j': o.json = true; break;

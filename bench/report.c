@@ -33,7 +33,8 @@ static double ratio(const double *ours, const double *bare, int n, bool lower_is
     double v[ROUNDS_MAX];
 
     for (int i = 0; i < n; i++) {
-        double top = lower_is_better ? bare[i] : ours[i], bottom = lower_is_better ? ours[i] : bare[i];
+        double top = lower_is_better ? bare[i] : ours[i],
+               bottom = lower_is_better ? ours[i] : bare[i];
         v[i] = bottom > 0 ? top / bottom : 0;
     }
     return median(v, n);
@@ -47,6 +48,11 @@ void row_init(struct row *r, const char *cell, const char *unit, const char *fmt
     va_start(ap, fmt);
     (void)vsnprintf(r->what, sizeof r->what, fmt, ap);
     va_end(ap);
+}
+
+bool row_wanted(const struct options *o, const struct row *r)
+{
+    return !o->match || strstr(r->what, o->match);
 }
 
 static double rate(const struct result *x)
@@ -92,16 +98,16 @@ void row_print(const struct options *o, struct row *r)
         (void)printf("{\"cell\":\"%s\",\"case\":\"%s\",\"unit\":\"%s\",\"emq\":%.3f,\"bare\":%.3f,"
                      "\"ratio\":%.3f,\"emq_cpu_us\":%.3f,\"bare_cpu_us\":%.3f,\"cpu_ratio\":%.3f,"
                      "\"rounds\":%d,\"note\":\"%s\"}\n",
-                     r->cell, r->what, r->unit, ours, bare, by_value, our_cpu, bare_cpu, by_cpu, r->n,
-                     r->note);
+                     r->cell, r->what, r->unit, ours, bare, by_value, our_cpu, bare_cpu, by_cpu,
+                     r->n, r->note);
     } else if (our_cpu > 0) {
-        (void)printf("%-8s %-34s %-7s %10.*f %10.*f %6.2f   %8.2f %8.2f %6.2f  %s\n", r->cell, r->what,
-                     r->unit, ours < 100 ? 1 : 0, ours, bare < 100 ? 1 : 0, bare, by_value, our_cpu,
-                     bare_cpu, by_cpu, r->note);
+        (void)printf("%-8s %-34s %-7s %10.*f %10.*f %6.2f   %8.2f %8.2f %6.2f  %s\n", r->cell,
+                     r->what, r->unit, ours < 100 ? 1 : 0, ours, bare < 100 ? 1 : 0, bare, by_value,
+                     our_cpu, bare_cpu, by_cpu, r->note);
     } else {
         (void)printf("%-8s %-34s %-7s %10.*f %10.*f %6.2f   %8s %8s %6s  %s\n", r->cell, r->what,
-                     r->unit, ours < 100 ? 1 : 0, ours, bare < 100 ? 1 : 0, bare, by_value, "", "", "",
-                     r->note);
+                     r->unit, ours < 100 ? 1 : 0, ours, bare < 100 ? 1 : 0, bare, by_value, "", "",
+                     "", r->note);
     }
     (void)fflush(stdout);
 }
@@ -110,7 +116,7 @@ void row_print(const struct options *o, struct row *r)
 
 struct result contest_lap(const struct options *o, struct contest *c, bool ours)
 {
-    struct plan   p = c->plan;
+    struct plan p = c->plan;
     struct result r;
 
     path_fresh(o, p.path);
@@ -131,7 +137,7 @@ struct result contest_lap(const struct options *o, struct contest *c, bool ours)
 void contest_run(const struct options *o, struct contest *c, struct row *r)
 {
     for (int i = 0; i < o->rounds; i++) {
-        bool          first = i % 2 == 0; /* ours: the reference needs its batch */
+        bool first = i % 2 == 0; /* ours: the reference needs its batch */
         struct result a = contest_lap(o, c, first);
         struct result b = contest_lap(o, c, !first);
         row_rates(r, first ? &a : &b, first ? &b : &a);

@@ -30,9 +30,9 @@ void emq_must(emq_status s, const emq_error *err)
 
 emq_client *emq_open_plan(const struct plan *p)
 {
-    char          url[PATH_LEN + 40];
-    emq_client   *c = NULL;
-    emq_error     err = {0};
+    char url[PATH_LEN + 40];
+    emq_client *c = NULL;
+    emq_error err = {0};
     emq_open_opts opts = {.size = sizeof opts, .log = on_log, .io_timeout_ms = 60000};
 
     (void)snprintf(url, sizeof url, "sqlite:%s?sync=%s", p->path, sync_name(p->sync));
@@ -65,17 +65,17 @@ emq_str job_data(char buf[DATA_BYTES + 1], int64_t n)
 /* ---- adding ---------------------------------------------------------------------------------- */
 
 struct adder {
-    emq_client        *c;
+    emq_client *c;
     const struct plan *p;
-    pthread_t          thread;
+    pthread_t thread;
 };
 
 static void *add_each(void *arg)
 {
     const struct adder *a = arg;
-    emq_add_opts        opts = emq_opts_plan(a->p);
-    char                buf[DATA_BYTES + 1];
-    emq_error           err = {0};
+    emq_add_opts opts = emq_opts_plan(a->p);
+    char buf[DATA_BYTES + 1];
+    emq_error err = {0};
 
     for (int64_t i = 0; i < a->p->jobs; i++)
         emq_must(emq_add(a->c, QUEUE, job_data(buf, i), &opts, NULL, &err), &err);
@@ -86,8 +86,8 @@ void emq_lap_add(const struct plan *p, struct lap *l, int index)
 {
     enum { THREADS_MAX = 256 };
     struct adder adder[THREADS_MAX];
-    int          n = p->threads > 0 ? p->threads : 1;
-    emq_client  *c = emq_open_plan(p);
+    int n = p->threads > 0 ? p->threads : 1;
+    emq_client *c = emq_open_plan(p);
 
     (void)index;
     lap_begin(l);
@@ -106,12 +106,12 @@ void emq_lap_add(const struct plan *p, struct lap *l, int index)
 
 static void add_many(const struct plan *p, emq_client *c)
 {
-    emq_add_opts        opts = emq_opts_plan(p);
-    size_t              n = (size_t)p->batch;
-    emq_new_job        *job = calloc(n, sizeof *job);
+    emq_add_opts opts = emq_opts_plan(p);
+    size_t n = (size_t)p->batch;
+    emq_new_job *job = calloc(n, sizeof *job);
     const emq_new_job **list = calloc(n, sizeof *list);
-    char              (*data)[DATA_BYTES + 1] = calloc(n, sizeof *data);
-    emq_error           err = {0};
+    char(*data)[DATA_BYTES + 1] = calloc(n, sizeof *data);
+    emq_error err = {0};
 
     if (!job || !list || !data)
         die("no memory");
@@ -168,15 +168,19 @@ static emq_verdict nothing(emq_job *job, void *user)
 
 void emq_lap_work(const struct plan *p, struct lap *l, int index)
 {
-    emq_client             *c = emq_open_plan(p);
-    const emq_worker_queue  queue = {.size = sizeof queue, .name = QUEUE};
+    emq_client *c = emq_open_plan(p);
+    const emq_worker_queue queue = {.size = sizeof queue, .name = QUEUE};
     const emq_worker_queue *queues[] = {&queue};
-    emq_worker_opts         opts = {.size = sizeof opts, .queues = queues, .n_queues = 1,
-                                    .handler = nothing, .concurrency = p->concurrency,
-                                    .prefetch = p->prefetch, .max_jobs = p->jobs};
-    emq_worker_stats        stats = {.size = sizeof stats};
-    emq_worker             *w = NULL;
-    emq_error               err = {0};
+    emq_worker_opts opts = {.size = sizeof opts,
+                            .queues = queues,
+                            .n_queues = 1,
+                            .handler = nothing,
+                            .concurrency = p->concurrency,
+                            .prefetch = p->prefetch,
+                            .max_jobs = p->jobs};
+    emq_worker_stats stats = {.size = sizeof stats};
+    emq_worker *w = NULL;
+    emq_error err = {0};
 
     (void)index;
     lap_begin(l);
@@ -192,9 +196,9 @@ void emq_lap_work(const struct plan *p, struct lap *l, int index)
 
 void emq_lap_by_hand(const struct plan *p, struct lap *l, int index)
 {
-    emq_client     *c = emq_open_plan(p);
+    emq_client *c = emq_open_plan(p);
     emq_settle_opts done = {.size = sizeof done, .kind = EMQ_SETTLE_COMPLETED};
-    emq_error       err = {0};
+    emq_error err = {0};
 
     (void)index;
     lap_begin(l);
