@@ -156,7 +156,7 @@ static emq_status open_in_set(struct sq *s, struct sq_conn *c, int sync, emq_err
     emq_status st = open_one(s, c, sync, err);
 
     if (st == EMQ_OK) {
-        int rc = sq_conn_run(c, "SELECT 1 FROM sqlite_schema");
+        int rc = sq_conn_run(c, SQ_SQL_first_look);
         st = rc == SQLITE_OK ? EMQ_OK : sq_error(c, rc, "open", err);
     }
     if (st != EMQ_OK) {
@@ -209,6 +209,7 @@ static emq_status open_set(struct sq *s, struct sq_conn *c, int sync, emq_error 
     }
     s->set_up = true;
     atomic_store(&s->stale, false);
+    atomic_store(&s->same_at_us, 0);
     return EMQ_OK;
 }
 
@@ -222,9 +223,23 @@ void sq_set_leave(struct sq *s)
     (void)pthread_rwlock_unlock(&s->set_lock);
 }
 
+/* Looking at the paths each time would cost more than some acts do; what is replaced in between is
+ * seen after the commit, or by the next reader. */
 static bool set_good(struct sq *s)
 {
-    return s->set_up && (sq_in_memory(s) || (!atomic_load(&s->stale) && sq_file_same(&s->file)));
+    enum { LOOK_US = 10000 };
+
+    if (!s->set_up || sq_in_memory(s))
+        return s->set_up;
+    if (atomic_load(&s->stale))
+        return false;
+    int64_t now_us = sq_monotonic_us();
+    if (now_us - atomic_load(&s->same_at_us) < LOOK_US)
+        return true;
+    if (!sq_file_same(&s->file))
+        return false;
+    atomic_store(&s->same_at_us, now_us);
+    return true;
 }
 
 emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *err)
@@ -234,9 +249,11 @@ emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *e
     for (int i = 0; i < TRIES; i++) {
         emq_status st = EMQ_OK;
         if (set_good(s)) {
-            if (!c->db)
-                st = open_in_set(s, c, sync, err);
-            /* Opened after the look at the paths: were they still the same files? */
+            if (c->db)
+                return EMQ_OK;
+            st = open_in_set(s, c, sync, err);
+            /* Opened after the look at the paths: are they still the same files? */
+            atomic_store(&s->same_at_us, 0);
             if (st != EMQ_OK || set_good(s))
                 return st;
         }
@@ -278,9 +295,17 @@ void sq_conn_reset(struct sq_conn *c)
     c->n_used = 0;
 }
 
-int sq_conn_run(struct sq_conn *c, const char *sql)
+int sq_conn_run(struct sq_conn *c, enum sq_sql id)
 {
-    return sqlite3_exec(c->db, sql, NULL, NULL, NULL);
+    int rc = SQLITE_OK;
+
+    if (!c->stmt[id])
+        rc = sqlite3_prepare_v3(c->db, sq_sql_text[id], -1, SQLITE_PREPARE_PERSISTENT, &c->stmt[id], NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    rc = sqlite3_step(c->stmt[id]);
+    int reset = sqlite3_reset(c->stmt[id]);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? reset : rc;
 }
 
 /* ---- statements ---------------------------------------------------------------------------- */

@@ -69,6 +69,7 @@ struct sq {
      * alone. Guards: which files `file` means, set_up. */
     pthread_rwlock_t set_lock;
     bool             set_up; /* the file has been prepared by a connection of this set */
+    atomic_llong     same_at_us; /* when the paths were last seen to name our files; 0 = look again */
     atomic_bool      stale;  /* the set must be opened anew: its locks were lost, a sync failed */
     struct sq_file   file;   /* its paths never change */
     pthread_mutex_t  guard_mu; /* guards the guard's fields of file, under set_lock shared */
@@ -107,7 +108,8 @@ void       sq_conn_close(struct sq_conn *c);
 void       sq_conn_patience(const struct sq *s, struct sq_conn *c);
 /* Resets all statements in use: they would keep the transaction's snapshot. */
 void       sq_conn_reset(struct sq_conn *c);
-int        sq_conn_run(struct sq_conn *c, const char *sql);
+/* Runs a statement without parameters or rows that matter; SQLITE_OK or the failure. */
+int        sq_conn_run(struct sq_conn *c, enum sq_sql id);
 
 /* tx.c */
 emq_status sq_group_init(struct sq_group *g, emq_error *err);

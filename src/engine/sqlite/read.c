@@ -78,13 +78,13 @@ static emq_status run(struct sq *s, struct sq_conn *c, sq_fn fn, void *arg, emq_
         return st;
     sq_conn_patience(s, c);
     tx.boot_ms_late = tx.boot_ms;
-    int rc = sq_conn_run(c, "BEGIN");
+    int rc = sq_conn_run(c, SQ_SQL_begin_read);
     if (rc != SQLITE_OK)
         return sq_error(c, rc, where_read, err);
     st = fn(&tx, arg, err);
     sq_conn_reset(c);
     if (sqlite3_get_autocommit(c->db) == 0)
-        (void)sq_conn_run(c, "ROLLBACK"); /* nothing was written; COMMIT would be the same */
+        (void)sq_conn_run(c, SQ_SQL_rollback); /* nothing was written; COMMIT would be the same */
     return st;
 }
 

@@ -62,7 +62,7 @@ static void rollback(struct sq_conn *c)
 {
     sq_conn_reset(c);
     if (!whole_gone(c))
-        (void)sq_conn_run(c, "ROLLBACK");
+        (void)sq_conn_run(c, SQ_SQL_rollback);
 }
 
 /* After an fsync of the log failed, frames before ours may be missing on the disk though the kernel
@@ -90,7 +90,7 @@ static emq_status begin(struct sq *s, struct sq_conn *c, int sync, struct sq_tx 
     c->busy_until = until;
     if (sync == SQ_SYNC_FULL && atomic_load(&s->log_suspect) && (st = heal_log(s, c, err)) != EMQ_OK)
         return st;
-    int rc = sq_conn_run(c, "BEGIN IMMEDIATE");
+    int rc = sq_conn_run(c, SQ_SQL_begin_write);
     if (rc != SQLITE_OK)
         return sq_error(c, rc, where_write, err);
     *tx = (struct sq_tx){.s = s, .conn = c, .write = true, .rings = rings, .boot_ms_late = sq_boot_ms(s),
@@ -115,10 +115,11 @@ static emq_status commit(struct sq *s, struct sq_conn *c, bool *again, emq_error
                          "this process's locks on the file were lost: something in it opened and closed "
                          "the file; nothing was changed");
     }
-    int rc = sq_conn_run(c, "COMMIT");
+    int rc = sq_conn_run(c, SQ_SQL_commit);
     if (rc == SQLITE_OK) {
         if (sq_file_same(&s->file))
-            return EMQ_OK; /* else the next transaction opens the set anew */
+            return EMQ_OK;
+        atomic_store(&s->same_at_us, 0); /* the next transaction opens the set anew */
         return emq__fail(err, EMQ_E_IN_DOUBT, 0, where_write,
                          "'%s' or its log was replaced or deleted by another program: what was just "
                          "committed may be lost", s->file.path);
@@ -149,7 +150,7 @@ static emq_status run_op(struct sq_tx *tx, struct sq_op *op, bool alone)
     tx->now_ms = op->now_ms;
     tx->boot_ms = op->boot_ms;
     if (!alone) {
-        int rc = sq_conn_run(c, "SAVEPOINT op");
+        int rc = sq_conn_run(c, SQ_SQL_savepoint);
         if (rc != SQLITE_OK)
             return sq_error(c, rc, where_write, op->err);
     }
@@ -162,7 +163,9 @@ static emq_status run_op(struct sq_tx *tx, struct sq_op *op, bool alone)
     }
     if (alone)
         return st;
-    int rc = emq__is_failure(st) ? sq_conn_run(c, "ROLLBACK TO op;RELEASE op") : sq_conn_run(c, "RELEASE op");
+    int rc = emq__is_failure(st) ? sq_conn_run(c, SQ_SQL_savepoint_undo) : SQLITE_OK;
+    if (rc == SQLITE_OK)
+        rc = sq_conn_run(c, SQ_SQL_savepoint_keep);
     if (rc != SQLITE_OK && !emq__is_failure(st))
         st = sq_error(c, rc, where_write, op->err);
     return st;
@@ -319,12 +322,14 @@ static void put_back(struct sq_group *g, struct sq_op *list)
 }
 
 /* Gives every member its result. After `done` a member may be gone. */
-static void publish(struct sq_group *g, struct sq_op *list, unsigned lane)
+static void publish(struct sq_group *g, struct sq_op *list, unsigned lane, bool alone)
 {
     for (struct sq_op *op = list, *next; op; op = next) {
         next = op->next;
         atomic_store_explicit(&op->done, true, memory_order_release);
     }
+    if (alone)
+        return;
     atomic_fetch_add(&g->word[lane], 1);
     sq_futex_wake(&g->word[lane], INT_MAX, false);
 }
@@ -338,7 +343,7 @@ static struct emq__mono oldest(struct sq_group *g)
     return until;
 }
 
-static void lead(struct sq *s)
+static void lead(struct sq *s, const struct sq_op *own)
 {
     struct sq_group *g = &s->group;
     struct sq_conn  *c = sq_in_memory(s) ? &s->one : &g->conn;
@@ -355,7 +360,7 @@ static void lead(struct sq *s)
     if (list) {
         sq_bell_ring(s, &g->rings);
         put_back(g, rest);
-        publish(g, list, lane);
+        publish(g, list, lane, list == own && !list->next && !rest);
     }
 
     pthread_mutex_lock(&g->mu);
@@ -402,7 +407,7 @@ emq_status sq_write(struct sq *s, sq_fn fn, void *arg, emq_error *err)
         if (lane != atomic_load(&op.lane))
             continue;
         if (try_lead(g))
-            lead(s);
+            lead(s, &op);
         else
             sq_futex_wait(&g->word[lane], word, 0, false);
     }
