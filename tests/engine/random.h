@@ -12,7 +12,7 @@
 
 #include "lib/engine_fixture.h"
 
-enum { RANDOM_STEP_MS = 10000, RANDOM_QUEUES = 2, RANDOM_LOG = 30, RANDOM_HANDOUTS = 400 };
+enum { RANDOM_STEP_MS = 60000, RANDOM_QUEUES = 2, RANDOM_LOG = 30, RANDOM_HANDOUTS = 400 };
 
 /* One hand-out as both engines named it. */
 struct handout {

@@ -175,7 +175,7 @@ static void op_meta(struct lockstep *l, int queue)
         {{"paused", 6}, {"1", 1}},      {{"paused", 6}, {"", 0}}, {{"paused", 6}, {"", 0}},
         {{"concurrency", 11}, {"3", 1}}, {{"concurrency", 11}, {"", 0}},
         {{"max", 3}, {"2", 1}},         {{"max", 3}, {"", 0}},    {{"max", 3}, {"", 0}},
-        {{"duration", 8}, {"20000", 5}},
+        {{"duration", 8}, {"120000", 6}},
     };
     const struct emq__meta_field *set = &settings[pick(l, EMQ_ARRAY_LEN(settings))];
     struct emq__meta_req          req[2];

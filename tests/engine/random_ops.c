@@ -85,7 +85,7 @@ static struct emq__dedup random_dedup(struct lockstep *l)
 static struct emq__add_entry random_entry(struct lockstep *l, int queue, char id[16])
 {
     static const char *const opts[] = {"{}", "{\"attempts\":3}", "{\"removeOnFail\":true}",
-                                       "{\"removeOnFail\":{\"age\":20,\"count\":5}}", "broken{"};
+                                       "{\"removeOnFail\":{\"age\":120,\"count\":5}}", "broken{"};
     static const char *const data[] = {"null", "{\"a\":[1,2]}", "plain text", "\xff\xfe", "", "\"s\""};
     struct emq__add_entry    en = {.prefix = FX_PREFIX, .queue = random_queue(queue),
                                    .name = EMQ_STR_LIT("job")};
@@ -140,10 +140,11 @@ static void op_add(struct lockstep *l)
     for (size_t i = 0; i < n; i++) {
         en[0][i] = random_entry(l, queue, ids[i]);
         int64_t back = chance(l, 5) ? steps(l, 3) : 0;
-        /* Instants that are not of this act get seconds of their own: in the model they could tie
-         * with others, which the real clock decides. */
+        /* Instants that do not count from this act's get seconds of their own: in the model they
+         * could tie with others, and the real clock would decide. */
         if (en[0][i].delay_ms > 0)
-            en[0][i].delay_ms += (back ? 1000 : 0) + 2000 * (req[0].stage.len ? req[0].stage.ptr[1] - '0' : 0);
+            en[0][i].delay_ms -=
+                (back ? 10000 : 0) + 20000 * (req[0].stage.len ? req[0].stage.ptr[1] - '0' : 0);
         note(l, " [%s%s p%d d%d %s%s]", en[0][i].id.len ? ids[i] : "-", en[0][i].lifo ? " lifo" : "",
              (int)en[0][i].priority, (int)(en[0][i].delay_ms / 1000),
              en[0][i].dedup.id.len ? en[0][i].dedup.id.ptr : "",
