@@ -54,6 +54,7 @@ struct emq__job {
     int32_t stalled;          /* stc */
     int32_t mode;             /* the emq_mode it is held under; 0 when not active */
     int32_t cancel;           /* 1 = an administrator asked the owner to stop */
+    bool    damaged;          /* its data is not in the store, or of no known kind: it must not run */
 };
 
 /* Identity for effects and idempotency keys: prefix, queue, id, creation time; each part is
@@ -79,5 +80,6 @@ void emq__stack_append(emq_str json, emq_str trace, int64_t limit, struct emq__b
 #define EMQ__TEXT_STALLED      "job stalled more than allowable limit"
 #define EMQ__TEXT_AT_MOST_ONCE "at-most-once: the worker that took it died"
 #define EMQ__TEXT_CANCELLED    "cancelled"
+#define EMQ__TEXT_DAMAGED      "undecodable: the data of this record is missing or of no known kind"
 
 #endif

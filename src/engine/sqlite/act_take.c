@@ -254,11 +254,11 @@ static emq_status hand_out(struct taking *k, struct head *h, emq_error *err)
     return write_lock(k, h->row.jid, j, err);
 }
 
-static emq_status fail_deferred(struct taking *k, struct head *h, emq_error *err)
+/* Met in the line, but not to be run. */
+static emq_status fail_deferred(struct taking *k, struct head *h, emq_str text, emq_error *err)
 {
     struct emq__opts o;
     bool gone;
-    emq_str text = h->job->deferred_failure;
 
     (void)emq__opts_read(h->job->opts, k->mem, &o);
     k->out->deferred++;
@@ -281,7 +281,11 @@ static emq_status one(struct taking *k, struct head *h, emq_error *err)
         k->passed++; /* stays in line for others */
         return EMQ_OK;
     }
-    return j->deferred_failure.len ? fail_deferred(k, h, err) : hand_out(k, h, err);
+    if (j->deferred_failure.len)
+        return fail_deferred(k, h, j->deferred_failure, err);
+    if (j->damaged)
+        return fail_deferred(k, h, EMQ_STR_LIT(EMQ__TEXT_DAMAGED), err);
+    return hand_out(k, h, err);
 }
 
 /* Reads the next rows of a line behind (ord1, ord2): at most CHUNK, and what may be taken. */

@@ -189,13 +189,15 @@ static bool read_texts(sqlite3_stmt *st, struct emq__arena *mem, struct emq__job
 /* From the row, or from its side table. */
 static emq_status read_payload(struct sq_tx *tx, sqlite3_stmt *st, enum col kind, enum col col,
                                enum sq_sql side_sql, bool side, struct emq__arena *mem,
-                               struct emq__payload *out, emq_error *err)
+                               struct emq__payload *out, bool *damaged, emq_error *err)
 {
     sqlite3_stmt *side_st;
     bool found = false;
+    int64_t stored = sq_col_i64(st, (int)kind);
     emq_status s;
 
-    out->kind = (enum emq__kind)sq_col_i64(st, (int)kind);
+    *damaged = stored < 0 || stored > EMQ__KIND_BYTES;
+    out->kind = *damaged ? EMQ__KIND_BYTES : (enum emq__kind)stored;
     out->bytes = emq_strn("", 0);
     if (out->kind == 0)
         return EMQ_OK;
@@ -208,6 +210,7 @@ static emq_status read_payload(struct sq_tx *tx, sqlite3_stmt *st, enum col kind
     s = sq_step(tx->conn, side_st, &found, "read payload", err);
     if (s == EMQ_OK && found && !copy_col(side_st, 0, mem, &out->bytes))
         s = no_memory(err);
+    *damaged |= !found;
     sqlite3_reset(side_st);
     return s;
 }
@@ -217,6 +220,7 @@ emq_status sq_job_read(struct sq_tx *tx, sqlite3_stmt *st, emq_str prefix, emq_s
 {
     struct emq__job *j = emq__arena_zalloc(mem, 1, sizeof *j);
     int64_t side = sq_col_i64(st, COL_SIDE);
+    bool no_result; /* harms nobody: it is shown as empty */
     emq_status s;
 
     if (!j)
@@ -227,10 +231,10 @@ emq_status sq_job_read(struct sq_tx *tx, sqlite3_stmt *st, emq_str prefix, emq_s
     if (!read_texts(st, mem, j))
         return no_memory(err);
     s = read_payload(tx, st, COL_DATA_KIND, COL_DATA, SQ_SQL_job_data, side & SQ_SIDE_DATA, mem,
-                     &j->data, err);
+                     &j->data, &j->damaged, err);
     if (s == EMQ_OK)
         s = read_payload(tx, st, COL_RESULT_KIND, COL_RESULT, SQ_SQL_job_result,
-                         side & SQ_SIDE_RESULT, mem, &j->result, err);
+                         side & SQ_SIDE_RESULT, mem, &j->result, &no_result, err);
     if (s == EMQ_OK)
         *out = j;
     return s;
