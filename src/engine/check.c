@@ -77,7 +77,7 @@ static struct seen *seen_of(struct check *c, emq_str prefix, emq_str queue)
     return s;
 }
 
-static void grows(const struct report *r, const char *what, int64_t before, int64_t now)
+static void grows(struct report *r, const char *what, int64_t before, int64_t now)
 {
     char line[120];
 
@@ -85,10 +85,10 @@ static void grows(const struct report *r, const char *what, int64_t before, int6
         return;
     (void)snprintf(line, sizeof line, "%s fell from %lld to %lld", what, (long long)before,
                    (long long)now);
-    broken((void *)(uintptr_t)r, line);
+    broken(r, line);
 }
 
-static void compare(const struct report *r, struct seen *s, const struct emq__dump_res *d)
+static void compare(struct report *r, struct seen *s, const struct emq__dump_res *d)
 {
     const struct emq__totals *a = &s->totals, *b = &d->stats.totals;
 

@@ -69,7 +69,7 @@ ENGINE_TEST(text_that_is_no_json_comes_back)
 
 ENGINE_TEST(invalid_utf8_comes_back)
 {
-    static const char *const texts[] = {"\xff", "\xc3", "ab\xed\xa0\x80" "cd", "\xf8\x88\x80\x80\x80"};
+    static const char *const texts[] = {"\xff", "\xc3", "ab\xed\xa0\x80 cd", "\xf8\x88\x80\x80\x80"};
     for (size_t i = 0; i < EMQ_ARRAY_LEN(texts); i++)
         round_trip(t, emq_cstr(texts[i]));
 }

@@ -49,7 +49,10 @@ static emq_status do_write(struct naive *n, const struct emq__write_req *req,
         job->j.data.kind = req->value.kind;
         job->j.data.bytes = nv_put(&job->mem, req->value.bytes);
         break;
-    case EMQ__WRITE_LOG: nv_lines_add(&job->logs, req->value.bytes); /* fall through */
+    case EMQ__WRITE_LOG:
+        nv_lines_add(&job->logs, req->value.bytes);
+        nv_lines_keep(&job->logs, req->keep);
+        break;
     case EMQ__WRITE_CLEAR_LOGS: nv_lines_keep(&job->logs, req->keep); break;
     }
     res->logs = (int64_t)job->logs.n;
