@@ -60,7 +60,8 @@ void *emq__house_main(void *thread)
                        EMQ_STR_ARG(w->cfg.name));
     while (!over(w)) {
         struct emq__mono next = emq__mono_add_ms(emq__mono_now(), interval_ms);
-        if (sweeps)
+        /* Renewals before sweeps: a store that held both up must not cost the jobs of this worker. */
+        if (sweeps && emq__keeper_can_beat(w, emq__mono_now().us))
             duty_do(w, &sweep);
         duty_do(w, &promote);
         for (;;) {

@@ -25,7 +25,7 @@ emq_status emq__sweep_once(emq_worker *w, emq_str queue, bool *more, emq_error *
                              EMQ_STR_LIT("its worker's lock had ended"));
         for (size_t i = 0; i < res.n_failed; i++)
             emq__log_write(&w->c->log, EMQ_LOG_WARN,
-                           "worker %.*s: queue %.*s, job %.*s failed for good: its owners died",
+                           "worker %.*s: queue %.*s, job %.*s failed for good: its owner died",
                            EMQ_STR_ARG(w->cfg.name), EMQ_STR_ARG(queue),
                            EMQ_STR_ARG(res.failed[i]));
         *more = res.more;
