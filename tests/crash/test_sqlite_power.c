@@ -229,6 +229,6 @@ EMQ_TEST(failed_sync_during_commit_is_in_doubt)
     CHECK_STATUS(ground_put(s, 2, &err), EMQ_E_IN_DOUBT);
     CHECK(shim_failed());
     CHECK_INT(err.cls, EMQ_CLASS_RETRY_DUPLICATE);
-    CHECK_STATUS(ground_put(s, 3, NULL), EMQ_OK);
+    CHECK_STATUS_ERR(ground_put(s, 3, &err), EMQ_OK, &err);
     ground_close(s);
 }

@@ -156,7 +156,7 @@ static emq_status open_in_set(struct sq *s, struct sq_conn *c, int sync, emq_err
     emq_status st = open_one(s, c, sync, err);
 
     if (st == EMQ_OK) {
-        int rc = sq_conn_run(c, SQ_SQL_first_look);
+        int rc = sq_conn_run(c, SQ_SQL_schema_version);
         st = rc == SQLITE_OK ? EMQ_OK : sq_error(c, rc, "open", err);
     }
     if (st != EMQ_OK) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
+#include <limits.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -325,6 +326,7 @@ emq_status emq__sqlite_open(struct emq__engine **out, const struct emq__engine_c
     if (!s)
         return emq__fail(err, EMQ_E_NOMEM, 0, "open", "engine of %zu bytes", sizeof *s);
     s->base.ops = &ops;
+    atomic_store(&s->checkpoint.ask_at, INT_MAX); /* until its thread runs */
     s->log = cfg->log;
     s->pid = getpid();
     s->io_timeout_ms = cfg->io_timeout_ms > 0 ? cfg->io_timeout_ms : IO_TIMEOUT_DEFAULT_MS;

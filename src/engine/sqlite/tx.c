@@ -70,9 +70,14 @@ static void rollback(struct sq_conn *c)
  * begun anew, before the next commit is acknowledged. */
 static emq_status heal_log(struct sq *s, struct sq_conn *c, emq_error *err)
 {
-    int logged = -1, moved = -1;
-    int rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_RESTART, &logged, &moved);
+    struct timespec nap = {.tv_nsec = 2000000};
+    int             rc;
 
+    /* SQLite calls no busy handler when another checkpoint is running. */
+    while ((rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL)) ==
+               SQLITE_BUSY &&
+           emq__mono_now().us < c->busy_until.us)
+        (void)nanosleep(&nap, NULL);
     if (rc != SQLITE_OK)
         return sq_error(c, rc, where_write, err);
     atomic_store(&s->log_suspect, false);

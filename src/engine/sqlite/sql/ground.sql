@@ -22,6 +22,3 @@ RELEASE op;
 
 -- name: savepoint_undo
 ROLLBACK TO op;
-
--- name: first_look
-SELECT 1 FROM sqlite_schema LIMIT 1;
