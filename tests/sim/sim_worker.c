@@ -48,7 +48,13 @@ static void hold(struct sim *s, struct sim_worker *w, const struct emq__taken *t
     }
 }
 
-static void send_take(struct sim *s, struct sim_worker *w)
+/* Is the doubt over? "Not sent" says nothing about an earlier sending of the same call. */
+static bool doubt_stays(emq_status st, bool first)
+{
+    return st == EMQ_E_IN_DOUBT || (st == EMQ_E_UNAVAIL && !first);
+}
+
+static void send_take(struct sim *s, struct sim_worker *w, bool first)
 {
     struct emq__arena    mem = {0};
     struct emq__take_req req = {.call = {emq_cstr(w->session), w->seq},
@@ -61,7 +67,7 @@ static void send_take(struct sim *s, struct sim_worker *w)
     req.take.worker = emq_cstr(w->name);
     st = s->e->ops->take(s->e, &req, &res, &mem, NULL);
     sim_note(s, " %s", emq_status_name(st));
-    w->doubt = st == EMQ_E_IN_DOUBT ? SIM_DOUBT_TAKE : SIM_CLEAR;
+    w->doubt = doubt_stays(st, first) ? SIM_DOUBT_TAKE : SIM_CLEAR;
     if (st == EMQ_OK)
         hold(s, w, &res.taken);
     else if (st != EMQ_E_IN_DOUBT && st != EMQ_E_UNAVAIL)
@@ -77,7 +83,7 @@ static void take_more(struct sim *s, struct sim_worker *w)
                                  .mode = sim_chance(s, 10) ? EMQ_AT_MOST_ONCE : EMQ_AT_LEAST_ONCE};
     w->sent_ms = s->now_ms;
     w->seq++;
-    send_take(s, w);
+    send_take(s, w, true);
 }
 
 /* ---- settle */
@@ -122,17 +128,17 @@ static void send_settle(struct sim *s, struct sim_worker *w, bool first)
     en.auth.token = emq_cstr(w->settle_token);
     st = s->e->ops->settle(s->e, &req, &res, &mem, NULL);
     sim_note(s, " %s kind %d %s", w->settle_id, (int)en.kind, emq_status_name(st));
-    w->doubt = st == EMQ_E_IN_DOUBT ? SIM_DOUBT_SETTLE : SIM_CLEAR;
+    w->doubt = doubt_stays(st, first) ? SIM_DOUBT_SETTLE : SIM_CLEAR;
     if (st == EMQ_OK) {
         sim_note(s, " %s", emq_status_name(res.settled[0].outcome));
         if (first)
             judge(s, w, res.settled[0].outcome);
         settled(s, w, res.settled[0].outcome);
-    } else if (st == EMQ_E_UNAVAIL) {
+    } else if (st == EMQ_E_UNAVAIL && first) {
         struct sim_held *h = held_of(w, en.id, en.auth.token);
         if (h)
             h->settling = false;
-    } else if (st != EMQ_E_IN_DOUBT) {
+    } else if (st != EMQ_E_IN_DOUBT && st != EMQ_E_UNAVAIL) {
         sim_broken(s, "settle: %s", emq_status_name(st));
     }
     emq__arena_free(&mem);
@@ -243,7 +249,7 @@ void sim_worker_step(struct sim *s, struct sim_worker *w)
         renew(s, w);
     } else if (w->doubt == SIM_DOUBT_TAKE) {
         sim_note(s, "asks again: take");
-        send_take(s, w);
+        send_take(s, w, false);
     } else if (w->doubt == SIM_DOUBT_SETTLE) {
         sim_note(s, "asks again: settle");
         send_settle(s, w, false);
