@@ -36,9 +36,9 @@ static void bulk(const struct options *o, int sync, int batch, int64_t jobs)
 
 void cell_add(const struct options *o)
 {
-    one_by_one(o, SYNC_FULL, 2000);
-    one_by_one(o, SYNC_NORMAL, 6000);
-    bulk(o, SYNC_FULL, 1000, 30000);
-    bulk(o, SYNC_NORMAL, 1000, 30000);
+    one_by_one(o, SYNC_FULL, 1000);
+    one_by_one(o, SYNC_NORMAL, 3000);
+    bulk(o, SYNC_FULL, 1000, 20000);
+    bulk(o, SYNC_NORMAL, 1000, 20000);
     bulk(o, SYNC_NORMAL, 100, 20000);
 }

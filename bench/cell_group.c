@@ -47,6 +47,6 @@ static void group(const struct options *o, int sync, int64_t one_jobs, int64_t e
 
 void cell_group(const struct options *o)
 {
-    group(o, SYNC_FULL, 1000, 100);
-    group(o, SYNC_NORMAL, 3000, 100);
+    group(o, SYNC_FULL, 500, 50);
+    group(o, SYNC_NORMAL, 2000, 100);
 }

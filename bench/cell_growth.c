@@ -71,7 +71,7 @@ static void rounds(const struct options *o, const char *path, int64_t jobs, stru
 static void growth(const struct options *o, enum kind kind)
 {
     char path[PATH_LEN];
-    int64_t have = 0, jobs = scaled(o, 2000, 1);
+    int64_t have = 0, jobs = scaled(o, 1000, 1);
 
     path_fresh(o, path);
     for (int64_t n = 1000; n <= o->max_backlog; n *= 10) {

@@ -148,6 +148,6 @@ static void latency(const struct options *o, int sync, int64_t samples)
 
 void cell_latency(const struct options *o)
 {
-    latency(o, SYNC_FULL, 200);
-    latency(o, SYNC_NORMAL, 200);
+    latency(o, SYNC_FULL, 150);
+    latency(o, SYNC_NORMAL, 150);
 }

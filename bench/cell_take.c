@@ -54,15 +54,15 @@ static void by_hand(const struct options *o, int sync, int64_t jobs)
 
 void cell_take(const struct options *o)
 {
-    by_hand(o, SYNC_FULL, 1000);
-    by_hand(o, SYNC_NORMAL, 3000);
+    by_hand(o, SYNC_FULL, 500);
+    by_hand(o, SYNC_NORMAL, 1500);
     for (int sync = SYNC_FULL; sync >= SYNC_NORMAL; sync--) {
-        int64_t k = sync == SYNC_FULL ? 1 : 3;
-        worker(o, sync, 1, 1, 0, 1500 * k);
-        worker(o, sync, 1, 4, 0, 3000 * k);
-        worker(o, sync, 1, 16, 0, 6000 * k);
-        worker(o, sync, 1, 16, 64, 15000 * k);
-        worker(o, sync, 2, 1, 0, 1500 * k);
-        worker(o, sync, 2, 16, 0, 6000 * k);
+        int64_t k = sync == SYNC_FULL ? 1 : 2;
+        worker(o, sync, 1, 1, 0, 800 * k);
+        worker(o, sync, 1, 4, 0, 2000 * k);
+        worker(o, sync, 1, 16, 0, 4000 * k);
+        worker(o, sync, 1, 16, 64, 8000 * k);
+        worker(o, sync, 2, 1, 0, 800 * k);
+        worker(o, sync, 2, 16, 0, 4000 * k);
     }
 }

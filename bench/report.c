@@ -83,8 +83,13 @@ void report_head(const struct options *o)
 {
     if (o->json)
         return;
-    (void)printf("%-8s %-34s %-7s %10s %10s %6s   %8s %8s %6s  %s\n", "cell", "case", "unit", "emq",
-                 "bare", "ratio", "cpu us", "bare", "ratio", "");
+    (void)printf("%-8s %-34s %-7s %10s %10s %6s   %8s %8s %6s\n", "cell", "case", "unit", "emq",
+                 "bare", "ratio", "cpu us", "bare", "ratio");
+}
+
+static int digits(double v)
+{
+    return v < 10 ? 3 : v < 100 ? 1 : 0;
 }
 
 void row_print(const struct options *o, struct row *r)
@@ -100,14 +105,12 @@ void row_print(const struct options *o, struct row *r)
                      "\"rounds\":%d,\"note\":\"%s\"}\n",
                      r->cell, r->what, r->unit, ours, bare, by_value, our_cpu, bare_cpu, by_cpu,
                      r->n, r->note);
-    } else if (our_cpu > 0) {
-        (void)printf("%-8s %-34s %-7s %10.*f %10.*f %6.2f   %8.2f %8.2f %6.2f  %s\n", r->cell,
-                     r->what, r->unit, ours < 100 ? 1 : 0, ours, bare < 100 ? 1 : 0, bare, by_value,
-                     our_cpu, bare_cpu, by_cpu, r->note);
     } else {
-        (void)printf("%-8s %-34s %-7s %10.*f %10.*f %6.2f   %8s %8s %6s  %s\n", r->cell, r->what,
-                     r->unit, ours < 100 ? 1 : 0, ours, bare < 100 ? 1 : 0, bare, by_value, "", "",
-                     "", r->note);
+        (void)printf("%-8s %-34s %-7s %10.*f %10.*f %6.2f", r->cell, r->what, r->unit,
+                     digits(ours), ours, digits(bare), bare, by_value);
+        if (our_cpu > 0)
+            (void)printf("   %8.2f %8.2f %6.2f", our_cpu, bare_cpu, by_cpu);
+        (void)printf("%s%s\n", r->note[0] ? "   " : "", r->note);
     }
     (void)fflush(stdout);
 }
