@@ -13,6 +13,7 @@
 /* Jobs of one bulk act: short enough not to hold up other writers of the store. */
 enum { BULK_SLICE = 250, SWEEP_SLICE = 250, MAX_STALLED_DEFAULT = 3 };
 enum { CANCEL_RESTARTS = 20 };
+#define CONCURRENCY_MAX (1LL << 53) /* whole numbers that any BullMQ client reads exactly */
 
 /* ---- one job ----------------------------------------------------------------------------- */
 
@@ -132,10 +133,10 @@ emq_status emq_set_concurrency(emq_client *c, emq_str queue, int64_t limit, emq_
     static const char where[] = "emq_set_concurrency";
     char text[24] = "";
 
-    if (limit < 0)
+    if (limit < 0 || limit > CONCURRENCY_MAX)
         return emq__fail(err, EMQ_E_INVALID, 0, where,
-                         "limit is %lld: allowed are 1 and more; 0 removes the limit",
-                         (long long)limit);
+                         "limit is %lld: allowed are 1 to %lld; 0 removes the limit",
+                         (long long)limit, CONCURRENCY_MAX);
     if (limit > 0)
         (void)snprintf(text, sizeof text, "%lld", (long long)limit);
     return set_meta(c, queue, "concurrency", emq_cstr(text), where, err);

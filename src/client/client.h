@@ -77,6 +77,8 @@ emq_status emq__check_lock(int64_t *lock_ms, const char *where, emq_error *err);
 /* Bytes within their limit; E_INVALID with the size and the limit. */
 emq_status emq__check_size(emq_str bytes, size_t max, const char *where, const char *what,
                            emq_error *err);
+/* The token of a lock: 1..EMQ_TOKEN_MAX bytes. */
+emq_status emq__check_token(emq_str token, const char *where, emq_error *err);
 emq_status emq__no_memory(const char *where, emq_error *err);
 
 /* ---- opening ----------------------------------------------------------------------------- */
@@ -96,10 +98,9 @@ emq_status emq__client_wrap(emq_client **out, struct emq__engine *e, emq_str url
 /* Acts with a receipt. Each borrows a lane, numbers the call, and settles a doubt by repeating the
  * same sequence with backoff until io_timeout_ms is over; then E_IN_DOUBT is the answer.
  * E_UNAVAIL and E_BUSY are not repeated. `req->call` is set here. */
-#define EMQ__RECEIPT_ACTS(X)                                                                \
-    X(add)                                                                                  \
-    X(publish) X(take) X(settle) X(sweep) X(write) X(change) X(bulk) X(obliterate) X(dedup) \
-        X(meta)
+#define EMQ__RECEIPT_ACTS(X) \
+    X(add)                   \
+    X(publish) X(take) X(settle) X(sweep) X(write) X(change) X(bulk) X(obliterate) X(dedup) X(meta)
 #define EMQ__DO_DECL(act)                                                          \
     emq_status emq__do_##act(emq_client *c, struct emq__##act##_req *req,          \
                              struct emq__##act##_res *res, struct emq__arena *mem, \

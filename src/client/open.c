@@ -83,6 +83,16 @@ emq_status emq__check_size(emq_str bytes, size_t max, const char *where, const c
                      what, bytes.len, max);
 }
 
+emq_status emq__check_token(emq_str token, const char *where, emq_error *err)
+{
+    if (token.len > 0 && token.len <= EMQ_TOKEN_MAX && token.ptr)
+        return EMQ_OK;
+    return emq__fail(err, EMQ_E_INVALID, 0, where,
+                     "the token has %zu bytes%s; 1 to %d are allowed: pass emq_job_token() of the "
+                     "job that was taken",
+                     token.len, token.ptr || !token.len ? "" : " at NULL", EMQ_TOKEN_MAX);
+}
+
 void emq__worker_name(emq_client *c, char out[EMQ_WORKER_NAME_MAX + 1])
 {
     unsigned n = (unsigned)atomic_fetch_add(&c->worker_count, 1) + 1;

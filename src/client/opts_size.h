@@ -7,32 +7,18 @@
 #define EMQ_CLIENT_OPTS_SIZE_H
 
 #include "base/error.h"
+#include "model/check.h"
 
 /* Copies *src, a struct that starts with its size, to *dst of our size. src == NULL: all defaults.
  * `what` is the type's name for the error. */
 static inline emq_status emq__opts_take(void *dst, size_t dst_size, const void *src,
                                         const char *where, const char *what, emq_error *err)
 {
-    size_t size = dst_size;
+    emq_status s = emq__sized_read(dst, dst_size, sizeof(size_t), src, what, err);
 
-    memset(dst, 0, dst_size);
-    if (src) {
-        memcpy(&size, src, sizeof size);
-        if (size < sizeof size)
-            return emq__fail(err, EMQ_E_INVALID, 0, where,
-                             "%s.size is %zu: initialise it with { sizeof(%s) }", what, size, what);
-        const unsigned char *bytes = src;
-        for (size_t i = dst_size; i < size; i++) {
-            if (bytes[i] != 0)
-                return emq__fail(err, EMQ_E_INVALID, 0, where,
-                                 "%s has %zu bytes with an option set at offset %zu that this "
-                                 "version (%zu bytes) does not know: use a newer library",
-                                 what, size, i, dst_size);
-        }
-        memcpy(dst, src, size < dst_size ? size : dst_size);
-    }
-    memcpy(dst, &dst_size, sizeof dst_size);
-    return EMQ_OK;
+    if (s != EMQ_OK && err)
+        (void)snprintf(err->where, sizeof err->where, "%s", where);
+    return s;
 }
 #define EMQ__OPTS_TAKE(dst, src, where, type, err) \
     emq__opts_take((dst), sizeof(type), (src), (where), #type, (err))
@@ -46,14 +32,14 @@ static inline emq_status emq__out_check(const void *out, const char *where, cons
     if (!out)
         return EMQ_OK;
     memcpy(&size, out, sizeof size);
-    if (size < sizeof size)
+    if (size < sizeof size || size > EMQ__SIZED_MAX)
         return emq__fail(err, EMQ_E_INVALID, 0, where,
                          "%s.size is %zu: initialise it with { sizeof(%s) }", what, size, what);
     return EMQ_OK;
 }
 
-/* Writes our struct to the caller's, as far as it reaches; what the caller knows beyond is zeroed.
- * */
+/* Writes our struct to the caller's, as far as it reaches; what the caller knows beyond is
+ * zeroed. */
 static inline void emq__out_put(void *out, const void *ours, size_t our_size)
 {
     size_t size;

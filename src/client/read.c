@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "client/opts_size.h"
+#include "model/names.h"
 
 enum { FIND_DEFAULT = 100, FIND_MAX = 1000, EVENTS_DEFAULT = 100, EVENTS_MAX = 1000 };
 enum { LOOK_FIRST_MS = 20, LOOK_MAX_MS = 500 };
@@ -263,7 +264,7 @@ static emq_status check_find_opts(emq_find_opts *o, const emq_find_opts *opts, e
                          (long long)o->offset);
     if (o->limit == 0)
         o->limit = FIND_DEFAULT;
-    return EMQ_OK;
+    return o->after_id.len ? emq__check_id(o->after_id, err) : EMQ_OK;
 }
 
 emq_status emq_find(emq_client *c, emq_str queue, const emq_find_opts *opts, emq_list **out,
@@ -343,6 +344,8 @@ emq_status emq_events(emq_client *c, emq_str queue, emq_str after, size_t limit,
         s = no_out(where, err);
     if (s == EMQ_OK && wait_ms != -1)
         s = emq__check_span(wait_ms, where, "wait_ms", err);
+    if (s == EMQ_OK)
+        s = emq__check_size(after, EMQ_ID_MAX, where, "the cursor", err);
     if (s == EMQ_OK && wait_ms != 0)
         s = emq__wait_begin(c, &w, err);
     if (!after.ptr)

@@ -81,16 +81,19 @@ static emq_status check_settle_opts(emq_settle_opts *o, const emq_settle_opts *o
         return emq__fail(err, EMQ_E_INVALID, 0, where_settle,
                          "kind is %d: allowed are EMQ_SETTLE_COMPLETED to EMQ_SETTLE_RELEASE",
                          (int)o->kind);
+    /* A reason and a stack are cut, never refused for their length. */
     if (o->kind == EMQ_SETTLE_COMPLETED)
         s = emq__check_size(o->value, EMQ_RESULT_MAX, where_settle, "the result", err);
+    else
+        s = emq__check_size(o->value, SIZE_MAX, where_settle, "the reason", err);
+    if (s == EMQ_OK)
+        s = emq__check_size(o->stack, SIZE_MAX, where_settle, "the stack", err);
     if (s == EMQ_OK && o->kind == EMQ_SETTLE_RELEASE)
         s = emq__check_span(o->delay_ms, where_settle, "delay_ms", err);
     if (s == EMQ_OK && o->kind == EMQ_SETTLE_RETRY && o->delay_ms != -1)
         s = emq__check_span(o->delay_ms, where_settle, "delay_ms", err);
-    if (s == EMQ_OK && !o->force && token.len == 0)
-        s = emq__fail(
-            err, EMQ_E_INVALID, 0, where_settle,
-            "the token is empty: pass emq_job_token() of the job that was taken, or force");
+    if (s == EMQ_OK && !o->force)
+        s = emq__check_token(token, where_settle, err);
     return s;
 }
 

@@ -133,9 +133,8 @@ emq_status emq_extend(emq_client *c, emq_str queue, emq_str id, emq_str token, i
     emq_status s = emq__client_check_job(c, queue, id, where, err);
     if (s == EMQ_OK)
         s = emq__check_lock(&lock_ms, where, err);
-    if (s == EMQ_OK && token.len == 0)
-        s = emq__fail(err, EMQ_E_INVALID, 0, where,
-                      "the token is empty: pass emq_job_token() of the job that was taken");
+    if (s == EMQ_OK)
+        s = emq__check_token(token, where, err);
     if (s != EMQ_OK)
         return s;
     struct emq__extend_entry entry = {c->prefix, queue, id, token};

@@ -12,10 +12,13 @@
 enum { CUT_MARK = 8 };
 
 static emq_status write_job(emq_client *c, struct emq__write_req *req, emq_str token,
-                            struct emq__arena *mem, emq_error *err)
+                            const char *where, struct emq__arena *mem, emq_error *err)
 {
     struct emq__write_res res;
+    emq_status s = token.len ? emq__check_token(token, where, err) : EMQ_OK;
 
+    if (s != EMQ_OK)
+        return s;
     req->prefix = c->prefix;
     if (token.len)
         req->auth.token = token;
@@ -46,7 +49,7 @@ emq_status emq_set_progress(emq_client *c, emq_str queue, emq_str id, emq_str to
         .kind = EMQ__WRITE_PROGRESS,
         .value = {EMQ__KIND_JSON, json},
     };
-    s = write_job(c, &req, token, &mem, err);
+    s = write_job(c, &req, token, where, &mem, err);
     emq__arena_free(&mem);
     return s;
 }
@@ -68,7 +71,7 @@ emq_status emq_set_data(emq_client *c, emq_str queue, emq_str id, emq_str token,
         .kind = EMQ__WRITE_DATA,
         .value = {emq__kind_of(data), data},
     };
-    s = write_job(c, &req, token, &mem, err);
+    s = write_job(c, &req, token, where, &mem, err);
     emq__arena_free(&mem);
     return s;
 }
@@ -96,6 +99,8 @@ emq_status emq_add_log(emq_client *c, emq_str queue, emq_str id, emq_str token, 
 
     emq_status s = emq__client_check_job(c, queue, id, where, err);
     if (s == EMQ_OK)
+        s = emq__check_size(line, SIZE_MAX, where, "the line", err);
+    if (s == EMQ_OK)
         s = emq__log_line_make(line, &mem, &line, err);
     if (s == EMQ_OK) /* how many lines it keeps; that never changes */
         s = emq__job_read(c, queue, id, &mem, &job, &now_ms, err);
@@ -108,7 +113,7 @@ emq_status emq_add_log(emq_client *c, emq_str queue, emq_str id, emq_str token, 
             .value = {EMQ__KIND_TEXT, line},
             .keep = o.keep_logs,
         };
-        s = write_job(c, &req, token, &mem, err);
+        s = write_job(c, &req, token, where, &mem, err);
     }
     emq__arena_free(&mem);
     return s;
@@ -127,7 +132,7 @@ emq_status emq_clear_logs(emq_client *c, emq_str queue, emq_str id, int64_t keep
         return s;
     struct emq__write_req req = {
         .queue = queue, .id = id, .kind = EMQ__WRITE_CLEAR_LOGS, .keep = keep};
-    s = write_job(c, &req, emq_strn("", 0), &mem, err);
+    s = write_job(c, &req, emq_strn("", 0), where, &mem, err);
     emq__arena_free(&mem);
     return s;
 }

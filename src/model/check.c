@@ -31,9 +31,6 @@ emq_status emq__check_range(const char *what, int64_t value, int64_t lo, int64_t
                      lo, hi, unit, hi == EMQ__SPAN_MAX_MS ? " (100 years)" : "");
 }
 
-/* A struct beyond this is no options struct of any version: its size field is garbage. */
-enum { SIZED_MAX = 4096 };
-
 emq_status emq__sized_read(void *dst, size_t dst_size, size_t min_size, const void *src,
                            const char *what, emq_error *err)
 {
@@ -42,11 +39,11 @@ emq_status emq__sized_read(void *dst, size_t dst_size, size_t min_size, const vo
     memset(dst, 0, dst_size);
     if (src) {
         memcpy(&size, src, sizeof size);
-        if (size < min_size || size > SIZED_MAX || size % _Alignof(int64_t) != 0)
+        if (size < min_size || size > EMQ__SIZED_MAX || size % _Alignof(int64_t) != 0)
             return emq__fail(err, EMQ_E_INVALID, 0, "options",
                              "size %zu of %s is outside %zu..%d; start the struct with "
                              "{ sizeof(%s) }",
-                             size, what, min_size, (int)SIZED_MAX, what);
+                             size, what, min_size, (int)EMQ__SIZED_MAX, what);
         size_t n = size < dst_size ? size : dst_size;
         const unsigned char *bytes = src;
         for (size_t i = n; i < size; i++)

@@ -16,6 +16,9 @@ const char *emq__shown(emq_str value, char out[EMQ__SHOWN_MAX]);
 emq_status emq__check_range(const char *what, int64_t value, int64_t lo, int64_t hi,
                             const char *unit, emq_error *err);
 
+/* A struct beyond this is none of any version: its size field is garbage. */
+enum { EMQ__SIZED_MAX = 4096 };
+
 /* Copies a caller's options struct that starts with its size into `dst` of dst_size bytes. Shorter
  * ones, down to min_size, leave the rest zero; longer ones must have nothing but zeros behind what
  * we know. NULL leaves dst all zero. dst's own size field becomes dst_size. */

@@ -76,10 +76,9 @@ emq_status emq_job_set_result(emq_job *job, emq_str bytes, emq_error *err)
 
     if (st != EMQ_OK)
         return st;
-    if (bytes.len > EMQ_RESULT_MAX)
-        return emq__fail(err, EMQ_E_INVALID, 0, "emq_job_set_result",
-                         "the result has %zu bytes, at most %d are stored: store a reference to it",
-                         bytes.len, EMQ_RESULT_MAX);
+    st = emq__check_size(bytes, EMQ_RESULT_MAX, "emq_job_set_result", "the result", err);
+    if (st != EMQ_OK)
+        return st;
     st = copy_to(&s->out.result, &s->out.result_len, bytes, "emq_job_set_result", err);
     if (st == EMQ_OK)
         s->out.has_result = true;
@@ -90,12 +89,15 @@ emq_status emq_job_set_result(emq_job *job, emq_str bytes, emq_error *err)
 static emq_status text_to(char **slot, size_t *len, emq_str text, emq_error *err)
 {
     enum { TEXT_MAX = 64 * 1024 };
-    char *clean = malloc(TEXT_MAX + 16);
+    emq_status st = emq__check_size(text, SIZE_MAX, "emq_job_set_failure", "a text", err);
 
+    if (st != EMQ_OK)
+        return st;
+    char *clean = malloc(TEXT_MAX + 16);
     if (!clean)
         return emq__fail(err, EMQ_E_NOMEM, 0, "emq_job_set_failure", "%zu bytes", text.len);
     size_t n = emq__text_clean(text, TEXT_MAX, clean);
-    emq_status st = copy_to(slot, len, emq_strn(clean, n), "emq_job_set_failure", err);
+    st = copy_to(slot, len, emq_strn(clean, n), "emq_job_set_failure", err);
     free(clean);
     return st;
 }
