@@ -22,8 +22,8 @@ enum { DEADLINE_MS = 20000 };
 const char *ground_path(const char *name)
 {
     static char path[32][PATH_MAX]; /* each name once: a path stays what it is for the whole test */
-    static int  next;
-    char        full[PATH_MAX];
+    static int next;
+    char full[PATH_MAX];
 
     (void)snprintf(full, sizeof full, "%s/%s", test_temp_dir(), name);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(path); i++)
@@ -37,16 +37,17 @@ const char *ground_path(const char *name)
 static emq_status make_table(struct sq_tx *tx, void *arg, emq_error *err)
 {
     (void)arg;
-    int rc = sqlite3_exec(tx->conn->db, "CREATE TABLE IF NOT EXISTS t (n INTEGER PRIMARY KEY, pad TEXT)",
-                          NULL, NULL, NULL);
+    int rc =
+        sqlite3_exec(tx->conn->db, "CREATE TABLE IF NOT EXISTS t (n INTEGER PRIMARY KEY, pad TEXT)",
+                     NULL, NULL, NULL);
     return rc == SQLITE_OK ? EMQ_OK : sq_error(tx->conn, rc, "table", err);
 }
 
-emq_status ground_try_open(const char *path, const char *sync, int64_t io_timeout_ms, struct sq **out,
-                           emq_error *err)
+emq_status ground_try_open(const char *path, const char *sync, int64_t io_timeout_ms,
+                           struct sq **out, emq_error *err)
 {
-    struct emq__arena         mem = {0};
-    struct emq__engine       *e = NULL;
+    struct emq__arena mem = {0};
+    struct emq__engine *e = NULL;
     struct emq__engine_config cfg = {.io_timeout_ms = io_timeout_ms};
 
     cfg.url.scheme = EMQ_STR_LIT("sqlite");
@@ -65,7 +66,7 @@ emq_status ground_try_open(const char *path, const char *sync, int64_t io_timeou
 
 struct sq *ground_open(const char *path, const char *sync, int64_t io_timeout_ms)
 {
-    emq_error  err = {0};
+    emq_error err = {0};
     struct sq *s = NULL;
 
     CHECK_STATUS_ERR(ground_try_open(path, sync, io_timeout_ms, &s, &err), EMQ_OK, &err);
@@ -80,8 +81,9 @@ void ground_close(struct sq *s)
 static emq_status put(struct sq_tx *tx, void *arg, emq_error *err)
 {
     const int64_t *n = arg;
-    sqlite3_stmt  *st = NULL;
-    int rc = sqlite3_prepare_v2(tx->conn->db, "INSERT INTO t VALUES (?1, printf('%.200c', 'x'))", -1, &st, NULL);
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(tx->conn->db, "INSERT INTO t VALUES (?1, printf('%.200c', 'x'))",
+                                -1, &st, NULL);
 
     if (rc == SQLITE_OK) {
         (void)sqlite3_bind_int64(st, 1, *n);
@@ -97,14 +99,16 @@ emq_status ground_put(struct sq *s, int64_t n, emq_error *err)
     return sq_write(s, put, &n, err);
 }
 
-struct query { int64_t n, count, found; };
+struct query {
+    int64_t n, count, found;
+};
 
 static emq_status query(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct query *q = arg;
     sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(tx->conn->db, "SELECT count(*), count(*) FILTER (WHERE n = ?1) FROM t",
-                                -1, &st, NULL);
+    int rc = sqlite3_prepare_v2(
+        tx->conn->db, "SELECT count(*), count(*) FILTER (WHERE n = ?1) FROM t", -1, &st, NULL);
 
     if (rc == SQLITE_OK) {
         (void)sqlite3_bind_int64(st, 1, q->n);
@@ -122,7 +126,7 @@ static emq_status query(struct sq_tx *tx, void *arg, emq_error *err)
 bool ground_has(struct sq *s, int64_t n)
 {
     struct query q = {.n = n};
-    emq_error    err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(sq_read(s, query, &q, &err), EMQ_OK, &err);
     return q.found == 1;
@@ -131,7 +135,7 @@ bool ground_has(struct sq *s, int64_t n)
 int64_t ground_count(struct sq *s)
 {
     struct query q = {0};
-    emq_error    err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(sq_read(s, query, &q, &err), EMQ_OK, &err);
     return q.count;
@@ -142,9 +146,9 @@ int64_t ground_count(struct sq *s)
 struct helper helper_start(const char *const *argv)
 {
     struct helper h = {.pid = -1, .out = -1};
-    int           fds[2];
+    int fds[2];
     posix_spawn_file_actions_t acts;
-    char         *args[12] = {0};
+    char *args[12] = {0};
 
     for (size_t i = 0; argv[i] && i + 1 < EMQ_ARRAY_LEN(args); i++)
         args[i] = strdup(argv[i]);
@@ -166,7 +170,7 @@ void helper_line(struct helper *h, char *out, size_t cap)
 
     for (;;) {
         struct pollfd p = {.fd = h->out, .events = POLLIN};
-        char          ch;
+        char ch;
         if (poll(&p, 1, DEADLINE_MS) != 1)
             fail_msg("a helper was silent for %d ms", DEADLINE_MS);
         if (read(h->out, &ch, 1) != 1)

@@ -7,6 +7,7 @@
  *                             puts FIRST, FIRST + 1, ... for MS; prints how many were acknowledged
  *   acks PATH SYNC FIRST      the same without end, one line a number once it is acknowledged
  *   hold PATH                 holds turn and write lock for ever; prints "held"
+ *   hold-orphan PATH          the same, after a fork; prints "held" and the child's process id
  *   foreign-hold PATH MS      a program without turns: BEGIN IMMEDIATE, "held", MS, COMMIT
  *   foreign-look PATH         opens with plain SQLite, reads, closes
  *   ring PATH QUEUE           wakes who waits for the queue
@@ -21,7 +22,8 @@
 
 static _Noreturn void die(const char *what, const emq_error *err)
 {
-    fprintf(stderr, "sq_helper: %s: %s: %s\n", what, emq_status_name((emq_status)err->status), err->text);
+    fprintf(stderr, "sq_helper: %s: %s: %s\n", what, emq_status_name((emq_status)err->status),
+            err->text);
     exit(1);
 }
 
@@ -56,10 +58,10 @@ static int64_t number(const char *text)
 
 static struct sq *open_at(const char *path, const char *sync)
 {
-    struct emq__arena         mem = {0};
-    struct emq__engine       *e = NULL;
+    struct emq__arena mem = {0};
+    struct emq__engine *e = NULL;
     struct emq__engine_config cfg = {.url = {.path = emq_cstr(path), .n_params = 1}};
-    emq_error                 err = {0};
+    emq_error err = {0};
 
     cfg.url.params[0] = (struct emq__url_param){EMQ_STR_LIT("sync"), emq_cstr(sync)};
     if (emq__sqlite_open(&e, &cfg, &mem, &err) != EMQ_OK)
@@ -79,7 +81,7 @@ static emq_status put(struct sq_tx *tx, void *arg, emq_error *err)
 
 static int64_t put_for(struct sq *s, long long first, int64_t ms, bool say_each)
 {
-    int64_t   end = sq_monotonic_us() + ms * 1000, done = 0;
+    int64_t end = sq_monotonic_us() + ms * 1000, done = 0;
     emq_error err = {0};
 
     for (; say_each || sq_monotonic_us() < end; done++, first++) {
@@ -101,11 +103,27 @@ static _Noreturn emq_status hold(struct sq_tx *tx, void *arg, emq_error *err)
         (void)pause();
 }
 
+/* A child that outlives its parent keeps the parent's open file descriptions, and what they lock. */
+static _Noreturn emq_status hold_orphan(struct sq_tx *tx, void *arg, emq_error *err)
+{
+    (void)tx;
+    (void)arg;
+    (void)err;
+    pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            (void)pause();
+    say("held\n");
+    say_number(child);
+    for (;;)
+        (void)pause();
+}
+
 static void plain(const char *path, const char *sql, int64_t ms)
 {
     sqlite3 *db = NULL;
-    char    *text = NULL;
-    int      rc = sqlite3_open(path, &db);
+    char *text = NULL;
+    int rc = sqlite3_open(path, &db);
 
     if (rc == SQLITE_OK)
         (void)sqlite3_busy_timeout(db, 5000);
@@ -127,7 +145,7 @@ static void ring(struct sq *s, const char *queue)
 {
     struct emq__wake_req req = {.prefix = EMQ_STR_LIT("emq"), .queue = emq_cstr(queue)};
     struct emq__wake_res res;
-    emq_error            err = {0};
+    emq_error err = {0};
 
     if (s->base.ops->wake(&s->base, &req, &res, NULL, &err) != EMQ_OK)
         die("ring", &err);
@@ -135,15 +153,16 @@ static void ring(struct sq *s, const char *queue)
 
 static bool wait_for(struct sq *s, const char *queue)
 {
-    emq_str              q = emq_cstr(queue);
-    struct emq__wait_req req = {.prefix = EMQ_STR_LIT("emq"), .queues = &q, .n = 1, .timeout_ms = 1000};
+    emq_str q = emq_cstr(queue);
+    struct emq__wait_req req = {
+        .prefix = EMQ_STR_LIT("emq"), .queues = &q, .n = 1, .timeout_ms = 1000};
     struct emq__wait_res res;
-    emq_error            err = {0};
+    emq_error err = {0};
 
     req.ticket = s->base.ops->ticket(&s->base, req.prefix, &q, 1);
     say("waiting\n");
     emq_status st;
-    int        rounds = 20;
+    int rounds = 20;
     do
         st = s->base.ops->wait(&s->base, &req, &res, NULL, &err);
     while (st == EMQ_TIMEOUT && --rounds > 0);
@@ -161,7 +180,7 @@ int main(int argc, char **argv)
 {
     const char *verb = argc > 2 ? argv[1] : "";
     const char *path = argc > 2 ? argv[2] : "";
-    struct sq  *s = NULL;
+    struct sq *s = NULL;
 
     if (strcmp(verb, "foreign-hold") == 0 && argc == 4) {
         plain(path, "BEGIN IMMEDIATE", number(argv[3]));
@@ -178,6 +197,8 @@ int main(int argc, char **argv)
         (void)put_for(s, number(argv[4]), 0, true);
     else if (strcmp(verb, "hold") == 0)
         (void)sq_write(s, hold, NULL, NULL);
+    else if (strcmp(verb, "hold-orphan") == 0)
+        (void)sq_write(s, hold_orphan, NULL, NULL);
     else if (strcmp(verb, "ring") == 0 && argc == 4)
         ring(s, argv[3]);
     else if (strcmp(verb, "wait") == 0 && argc == 4)

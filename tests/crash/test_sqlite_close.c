@@ -42,7 +42,7 @@ static void copy_all(const char *path)
 
 static void fork_and_close(const char *path)
 {
-    int   status = 0;
+    int status = 0;
     pid_t pid = fork();
 
     CHECK(pid >= 0);
@@ -88,8 +88,9 @@ static void nothing(const char *path)
 
 static void shell(const char *path)
 {
-    struct helper h = helper_start((const char *const[]){"/usr/bin/sqlite3", path, "SELECT count(*) FROM t", NULL});
-    char          line[64];
+    struct helper h = helper_start(
+        (const char *const[]){"/usr/bin/sqlite3", path, "SELECT count(*) FROM t", NULL});
+    char line[64];
 
     helper_line(&h, line, sizeof line);
     CHECK_INT(helper_end(&h), 0);
@@ -107,9 +108,9 @@ static void look(const char *path)
 static void survives(void (*harm)(const char *path), void (*visit)(const char *path))
 {
     const char *path = ground_path("q.db");
-    struct sq  *s = ground_open(path, NULL, 0);
-    bool        acked[ROUNDS * EACH] = {false};
-    int         doubts = 0;
+    struct sq *s = ground_open(path, NULL, 0);
+    bool acked[ROUNDS * EACH] = {false};
+    int doubts = 0;
 
     for (int64_t n = 0; n < ROUNDS * EACH; n++) {
         if (n % EACH == 3)
@@ -165,7 +166,7 @@ EMQ_TEST(sqlite3_shell_loses_nothing)
 EMQ_TEST(another_handle_that_closes_takes_no_locks_away)
 {
     const char *path = ground_path("q.db");
-    struct sq  *a = ground_open(path, NULL, 0), *b = ground_open(path, NULL, 0);
+    struct sq *a = ground_open(path, NULL, 0), *b = ground_open(path, NULL, 0);
 
     for (int64_t n = 0; n < 40; n++) {
         if (n % 10 == 3) {
@@ -187,7 +188,11 @@ EMQ_TEST(another_handle_that_closes_takes_no_locks_away)
     ground_close(b);
 }
 
-struct stream { struct sq *s; int64_t first, acked; atomic_bool *stop; };
+struct stream {
+    struct sq *s;
+    int64_t first, acked;
+    atomic_bool *stop;
+};
 
 static void *write_all_the_time(void *arg)
 {
@@ -205,14 +210,15 @@ static void *write_all_the_time(void *arg)
 EMQ_TEST(nothing_is_lost_while_threads_write_at_the_same_moment)
 {
     enum { THREADS = 3, VISITS = 25 };
-    const char   *path = ground_path("q.db");
-    struct sq    *s = ground_open(path, "normal", 0);
+    const char *path = ground_path("q.db");
+    struct sq *s = ground_open(path, "normal", 0);
     struct stream w[THREADS];
-    pthread_t     t[THREADS];
-    atomic_bool   stop = false;
+    pthread_t t[THREADS];
+    atomic_bool stop = false;
 
     for (int i = 0; i < THREADS; i++) {
-        w[i] = (struct stream){.s = s, .first = 1 + i * 10000000, .acked = i * 10000000, .stop = &stop};
+        w[i] = (struct stream){
+            .s = s, .first = 1 + i * 10000000, .acked = i * 10000000, .stop = &stop};
         CHECK_INT(pthread_create(&t[i], NULL, write_all_the_time, &w[i]), 0);
     }
     for (int i = 0; i < VISITS; i++) {
@@ -234,12 +240,16 @@ EMQ_TEST(nothing_is_lost_while_threads_write_at_the_same_moment)
 
 /* ---- locks lost in the middle of a transaction --------------------------------------------------- */
 
-struct careless { int64_t n; int runs; const char *path; };
+struct careless {
+    int64_t n;
+    int runs;
+    const char *path;
+};
 
 static emq_status put_carelessly(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct careless *c = arg;
-    char             sql[80];
+    char sql[80];
 
     if (c->runs++ == 0)
         copy_all(c->path);
@@ -250,10 +260,10 @@ static emq_status put_carelessly(struct sq_tx *tx, void *arg, emq_error *err)
 
 EMQ_TEST(write_lock_lost_before_commit_is_noticed_and_the_act_is_run_again)
 {
-    const char     *path = ground_path("q.db");
-    struct sq      *s = ground_open(path, NULL, 0);
+    const char *path = ground_path("q.db");
+    struct sq *s = ground_open(path, NULL, 0);
     struct careless c = {.n = 1, .path = path};
-    emq_error       err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(sq_write(s, put_carelessly, &c, &err), EMQ_OK, &err);
     CHECK_INT(c.runs, 2);
@@ -265,9 +275,9 @@ EMQ_TEST(write_lock_lost_before_commit_is_noticed_and_the_act_is_run_again)
 
 EMQ_TEST(deleted_log_loses_nothing_of_a_program_that_is_alone)
 {
-    const char     *path = ground_path("q.db");
-    struct sq      *s = ground_open(path, NULL, 0);
-    emq_error       err = {0};
+    const char *path = ground_path("q.db");
+    struct sq *s = ground_open(path, NULL, 0);
+    emq_error err = {0};
 
     CHECK_STATUS(ground_put(s, 1, NULL), EMQ_OK);
     CHECK_INT(unlink(ground_path("q.db-wal")), 0);
@@ -294,8 +304,8 @@ static emq_status put_and_delete_log(struct sq_tx *tx, void *arg, emq_error *err
 EMQ_TEST(log_deleted_during_the_act_leaves_it_in_doubt)
 {
     const char *path = ground_path("q.db");
-    struct sq  *s = ground_open(path, NULL, 0);
-    emq_error   err = {0};
+    struct sq *s = ground_open(path, NULL, 0);
+    emq_error err = {0};
 
     CHECK_STATUS(sq_write(s, put_and_delete_log, NULL, &err), EMQ_E_IN_DOUBT);
     CHECK_INT(err.cls, EMQ_CLASS_RETRY_DUPLICATE);

@@ -69,11 +69,12 @@ EMQ_TEST(file_and_what_stands_beside_it_are_private_whatever_the_umask)
 
 EMQ_TEST(path_with_odd_characters_is_taken_as_it_is)
 {
-    static const char *const names[] = {"a b?c#d%41.db", "file:x?mode=memory", "\xc3\xa9'\"\n;--.db", ":x:"};
+    static const char *const names[] = {"a b?c#d%41.db", "file:x?mode=memory",
+                                        "\xc3\xa9'\"\n;--.db", ":x:"};
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(names); i++) {
         const char *path = ground_path(names[i]);
-        struct sq  *s = ground_open(path, NULL, 0);
+        struct sq *s = ground_open(path, NULL, 0);
         CHECK_STATUS(ground_put(s, 1, NULL), EMQ_OK);
         ground_close(s);
         CHECK_INT(access(path, F_OK), 0);
@@ -83,7 +84,7 @@ EMQ_TEST(path_with_odd_characters_is_taken_as_it_is)
 EMQ_TEST(symbolic_link_leads_to_one_log)
 {
     const char *path = ground_path("real.db"), *link = ground_path("link.db");
-    struct sq  *a = ground_open(path, NULL, 0);
+    struct sq *a = ground_open(path, NULL, 0);
 
     CHECK_INT(symlink(path, link), 0);
     struct sq *b = ground_open(link, NULL, 0);
@@ -119,8 +120,8 @@ EMQ_TEST(file_that_is_no_database_is_refused_and_left_alone)
 {
     const char *path = ground_path("notes.txt");
     struct stat st;
-    emq_error   err = {0};
-    char        text[3000];
+    emq_error err = {0};
+    char text[3000];
 
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -141,7 +142,7 @@ EMQ_TEST(unknown_option_of_the_url_is_refused_with_its_name)
 /* Runs fn as an unprivileged user in a child; root may do everything. */
 static void as_nobody(void (*fn)(void))
 {
-    int   status = 0;
+    int status = 0;
     pid_t pid = fork();
 
     CHECK(pid >= 0);
@@ -170,7 +171,7 @@ static void expect_refused(void)
 EMQ_TEST(missing_permissions_are_refusals_that_name_the_file)
 {
     const char *dir = ground_path("locked");
-    struct sq  *s;
+    struct sq *s;
 
     CHECK_INT(chmod(test_temp_dir(), 0755), 0);
     CHECK_INT(mkdir(dir, 0755), 0);
@@ -209,7 +210,7 @@ EMQ_TEST(store_in_memory_is_one_store_for_all_threads_and_leaves_no_file)
 EMQ_TEST(kill_right_after_creating_the_file_leaves_a_file_that_opens)
 {
     const char *path = ground_path("q.db");
-    struct sq  *s;
+    struct sq *s;
 
     write_file(path, "", 0600);
     s = ground_open(path, NULL, 0);
@@ -220,7 +221,7 @@ EMQ_TEST(kill_right_after_creating_the_file_leaves_a_file_that_opens)
 EMQ_TEST(last_close_leaves_everything_in_the_database_file_alone)
 {
     const char *path = ground_path("q.db");
-    struct sq  *s = ground_open(path, NULL, 0);
+    struct sq *s = ground_open(path, NULL, 0);
     struct stat st;
 
     for (int i = 0; i < 10; i++)
@@ -238,7 +239,7 @@ EMQ_TEST(last_close_leaves_everything_in_the_database_file_alone)
 EMQ_TEST(many_handles_can_open_a_new_file_at_once)
 {
     struct helper h[6];
-    const char   *path = ground_path("q.db");
+    const char *path = ground_path("q.db");
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(h); i++)
         h[i] = HELPER("ring", path, "q");
@@ -252,8 +253,8 @@ static void in_child_every_call_says_forked(struct sq *s)
 {
     struct emq__stats_req req = {.prefix = EMQ_STR_LIT("emq"), .queue = EMQ_STR_LIT("q")};
     struct emq__stats_res res;
-    struct emq__arena     mem = {0};
-    int64_t               n = 0;
+    struct emq__arena mem = {0};
+    int64_t n = 0;
 
     if (ground_put(s, 99, NULL) != EMQ_E_FORKED ||
         s->base.ops->stats(&s->base, &req, &res, &mem, NULL) != EMQ_E_FORKED ||
@@ -266,8 +267,8 @@ static void in_child_every_call_says_forked(struct sq *s)
 EMQ_TEST(child_of_fork_is_told_and_its_close_harms_nothing)
 {
     const char *path = ground_path("q.db");
-    struct sq  *s = ground_open(path, NULL, 0);
-    int         status = 0;
+    struct sq *s = ground_open(path, NULL, 0);
+    int status = 0;
 
     CHECK_STATUS(ground_put(s, 1, NULL), EMQ_OK);
     pid_t pid = fork();
@@ -290,10 +291,10 @@ EMQ_TEST(child_of_fork_is_told_and_its_close_harms_nothing)
 
 EMQ_TEST(writer_that_takes_no_turns_is_waited_for)
 {
-    const char   *path = ground_path("q.db");
-    struct sq    *s = ground_open(path, NULL, 10000);
+    const char *path = ground_path("q.db");
+    struct sq *s = ground_open(path, NULL, 10000);
     struct helper h = HELPER("foreign-hold", path, "1000");
-    emq_error     err = {0};
+    emq_error err = {0};
 
     helper_expect(&h, "held");
     CHECK_STATUS_ERR(ground_put(s, 1, &err), EMQ_OK, &err);
@@ -304,10 +305,10 @@ EMQ_TEST(writer_that_takes_no_turns_is_waited_for)
 
 EMQ_TEST(writer_that_stays_longer_than_the_limit_is_busy_and_nothing_happened)
 {
-    const char   *path = ground_path("q.db");
-    struct sq    *s = ground_open(path, NULL, 300);
+    const char *path = ground_path("q.db");
+    struct sq *s = ground_open(path, NULL, 300);
     struct helper h = HELPER("foreign-hold", path, "60000");
-    emq_error     err = {0};
+    emq_error err = {0};
 
     helper_expect(&h, "held");
     int64_t start = sq_monotonic_us();
@@ -325,11 +326,11 @@ EMQ_TEST(writer_that_stays_longer_than_the_limit_is_busy_and_nothing_happened)
 
 EMQ_TEST(killed_holder_of_the_turn_stops_nobody)
 {
-    const char   *path = ground_path("q.db");
-    struct sq    *s = ground_open(path, NULL, 20000);
+    const char *path = ground_path("q.db");
+    struct sq *s = ground_open(path, NULL, 20000);
     struct helper h = HELPER("hold", path);
     struct helper more[3];
-    char          line[64];
+    char line[64];
 
     helper_expect(&h, "held");
     for (size_t i = 0; i < EMQ_ARRAY_LEN(more); i++)
@@ -351,8 +352,8 @@ EMQ_TEST(killed_holder_of_the_turn_stops_nobody)
 
 EMQ_TEST(stopped_holder_of_the_turn_makes_others_busy_not_stuck)
 {
-    const char   *path = ground_path("q.db");
-    struct sq    *s = ground_open(path, NULL, 500);
+    const char *path = ground_path("q.db");
+    struct sq *s = ground_open(path, NULL, 500);
     struct helper h = HELPER("hold", path);
 
     helper_expect(&h, "held");
@@ -365,15 +366,36 @@ EMQ_TEST(stopped_holder_of_the_turn_makes_others_busy_not_stuck)
     ground_close(s);
 }
 
+EMQ_TEST(turn_kept_by_an_orphan_child_is_gone_without)
+{
+    const char *path = ground_path("q.db");
+    struct sq *s = ground_open(path, "normal", 1000);
+    struct helper h = HELPER("hold-orphan", path);
+    char line[64];
+
+    helper_expect(&h, "held");
+    helper_line(&h, line, sizeof line);
+    helper_kill(&h, SIGKILL);
+    CHECK_INT(helper_end(&h), 128 + SIGKILL);
+    CHECK_STATUS(ground_put(s, 1, NULL), EMQ_OK);
+    /* The turn is not trusted now: what follows does not wait for it again. */
+    int64_t start = sq_monotonic_us();
+    for (int i = 2; i < 12; i++)
+        CHECK_STATUS(ground_put(s, i, NULL), EMQ_OK);
+    CHECK(sq_monotonic_us() - start < 10 * 800 * 1000);
+    CHECK_INT(kill((pid_t)strtoll(line, NULL, 10), SIGKILL), 0);
+    ground_close(s);
+}
+
 EMQ_TEST(acknowledged_rows_survive_kill_at_any_moment)
 {
     const char *path = ground_path("q.db");
-    struct sq  *s = ground_open(path, NULL, 0);
-    int64_t     first = 1;
+    struct sq *s = ground_open(path, NULL, 0);
+    int64_t first = 1;
 
     for (int round = 0; round < 5; round++) {
-        char          from[32], line[64];
-        int64_t       last = 0;
+        char from[32], line[64];
+        int64_t last = 0;
         (void)snprintf(from, sizeof from, "%lld", (long long)first);
         struct helper h = HELPER("acks", path, "full", from);
         for (int n = 0; n < 20 + round; n++)
@@ -392,10 +414,10 @@ EMQ_TEST(four_processes_get_fair_shares)
 {
     enum { N = 4 };
     static const char *const firsts[N] = {"1", "100000000", "200000000", "300000000"};
-    const char   *path = ground_path("q.db");
-    struct sq    *s = ground_open(path, "normal", 0);
+    const char *path = ground_path("q.db");
+    struct sq *s = ground_open(path, "normal", 0);
     struct helper h[N];
-    int64_t       count[N], sum = 0;
+    int64_t count[N], sum = 0;
 
     for (int i = 0; i < N; i++)
         h[i] = HELPER("loop", path, "normal", firsts[i], "1500");
@@ -422,7 +444,7 @@ EMQ_TEST(four_processes_get_fair_shares)
 EMQ_TEST(file_replaced_by_another_program_is_opened_anew)
 {
     const char *path = ground_path("q.db"), *other = ground_path("other.db");
-    struct sq  *s = ground_open(other, NULL, 0);
+    struct sq *s = ground_open(other, NULL, 0);
 
     CHECK_STATUS(ground_put(s, 1, NULL), EMQ_OK);
     CHECK_STATUS(ground_put(s, 2, NULL), EMQ_OK);
@@ -442,7 +464,12 @@ EMQ_TEST(file_replaced_by_another_program_is_opened_anew)
 
 /* ---- shared commits ---------------------------------------------------------------------------- */
 
-struct crowd { struct sq *s; atomic_llong next; atomic_int good, refused; int each; };
+struct crowd {
+    struct sq *s;
+    atomic_llong next;
+    atomic_int good, refused;
+    int each;
+};
 
 static void *one_of_the_crowd(void *arg)
 {
@@ -457,10 +484,10 @@ static void *one_of_the_crowd(void *arg)
 EMQ_TEST(sixty_four_threads_share_commits)
 {
     enum { THREADS = 64, EACH = 15 };
-    struct sq   *s = ground_open(ground_path("q.db"), NULL, 0);
+    struct sq *s = ground_open(ground_path("q.db"), NULL, 0);
     struct crowd c = {.s = s, .each = EACH};
-    pthread_t    t[THREADS];
-    int64_t      before = atomic_load(&s->n_commits);
+    pthread_t t[THREADS];
+    int64_t before = atomic_load(&s->n_commits);
 
     for (int i = 0; i < THREADS; i++)
         CHECK_INT(pthread_create(&t[i], NULL, one_of_the_crowd, &c), 0);
@@ -477,7 +504,7 @@ static void *duplicate_of_the_crowd(void *arg)
     struct crowd *c = arg;
 
     for (int i = 0; i < c->each; i++) {
-        int64_t    n = atomic_fetch_add(&c->next, 1);
+        int64_t n = atomic_fetch_add(&c->next, 1);
         emq_status st = ground_put(c->s, n / 2, NULL); /* each number twice */
         if (st == EMQ_OK)
             atomic_fetch_add(&c->good, 1);
@@ -490,9 +517,9 @@ static void *duplicate_of_the_crowd(void *arg)
 EMQ_TEST(failure_of_one_call_in_a_shared_commit_touches_no_other)
 {
     enum { THREADS = 16, EACH = 20 };
-    struct sq   *s = ground_open(ground_path("q.db"), "normal", 0);
+    struct sq *s = ground_open(ground_path("q.db"), "normal", 0);
     struct crowd c = {.s = s, .each = EACH};
-    pthread_t    t[THREADS];
+    pthread_t t[THREADS];
 
     for (int i = 0; i < THREADS; i++)
         CHECK_INT(pthread_create(&t[i], NULL, duplicate_of_the_crowd, &c), 0);
@@ -527,9 +554,9 @@ static void *undoer(void *arg)
 EMQ_TEST(transaction_undone_for_one_call_is_done_again_for_the_others)
 {
     enum { THREADS = 12, EACH = 10 };
-    struct sq   *s = ground_open(ground_path("q.db"), "normal", 0);
+    struct sq *s = ground_open(ground_path("q.db"), "normal", 0);
     struct crowd c = {.s = s, .each = EACH};
-    pthread_t    t[THREADS], u;
+    pthread_t t[THREADS], u;
 
     for (int i = 0; i < THREADS; i++)
         CHECK_INT(pthread_create(&t[i], NULL, one_of_the_crowd, &c), 0);
@@ -545,7 +572,8 @@ EMQ_TEST(transaction_undone_for_one_call_is_done_again_for_the_others)
 
 static emq_status renew(struct sq_tx *tx, void *arg, emq_error *err)
 {
-    int rc = sqlite3_exec(tx->conn->db, "UPDATE t SET pad = 'renewed' WHERE n = 1", NULL, NULL, NULL);
+    int rc =
+        sqlite3_exec(tx->conn->db, "UPDATE t SET pad = 'renewed' WHERE n = 1", NULL, NULL, NULL);
 
     atomic_fetch_add((atomic_int *)arg, 1);
     return rc == SQLITE_OK ? EMQ_OK : sq_error(tx->conn, rc, "renew", err);
@@ -554,11 +582,11 @@ static emq_status renew(struct sq_tx *tx, void *arg, emq_error *err)
 EMQ_TEST(renewals_get_through_a_crowd_of_writers)
 {
     enum { THREADS = 16, RENEWALS = 50 };
-    struct sq   *s = ground_open(ground_path("q.db"), NULL, 0);
+    struct sq *s = ground_open(ground_path("q.db"), NULL, 0);
     struct crowd c = {.s = s, .each = 20};
-    pthread_t    t[THREADS];
-    atomic_int   runs = 0;
-    emq_error    err = {0};
+    pthread_t t[THREADS];
+    atomic_int runs = 0;
+    emq_error err = {0};
 
     for (int i = 0; i < THREADS; i++)
         CHECK_INT(pthread_create(&t[i], NULL, one_of_the_crowd, &c), 0);
@@ -573,14 +601,18 @@ EMQ_TEST(renewals_get_through_a_crowd_of_writers)
 
 /* ---- log ---------------------------------------------------------------------------------------- */
 
-struct overlap { struct sq *s; atomic_bool stop; };
+struct overlap {
+    struct sq *s;
+    atomic_bool stop;
+};
 
 static emq_status dwell(struct sq_tx *tx, void *arg, emq_error *err)
 {
     struct timespec nap = {.tv_nsec = 2000000};
 
     (void)arg;
-    int rc = sqlite3_exec(tx->conn->db, "SELECT count(*) FROM generate_series_of_100", NULL, NULL, NULL);
+    int rc =
+        sqlite3_exec(tx->conn->db, "SELECT count(*) FROM generate_series_of_100", NULL, NULL, NULL);
     (void)nanosleep(&nap, NULL);
     return rc == SQLITE_OK ? EMQ_OK : sq_error(tx->conn, rc, "dwell", err);
 }
@@ -597,28 +629,32 @@ static void *reader(void *arg)
 static emq_status put_much(struct sq_tx *tx, void *arg, emq_error *err)
 {
     (void)arg;
-    int rc = sqlite3_exec(tx->conn->db, "INSERT INTO t SELECT NULL, printf('%.3000c', 'y') FROM "
-                          "generate_series_of_100", NULL, NULL, NULL);
+    int rc = sqlite3_exec(tx->conn->db,
+                          "INSERT INTO t SELECT NULL, printf('%.3000c', 'y') FROM "
+                          "generate_series_of_100",
+                          NULL, NULL, NULL);
     return rc == SQLITE_OK ? EMQ_OK : sq_error(tx->conn, rc, "put_much", err);
 }
 
 static emq_status make_series(struct sq_tx *tx, void *arg, emq_error *err)
 {
     (void)arg;
-    int rc = sqlite3_exec(tx->conn->db,
-                          "CREATE TABLE generate_series_of_100 AS WITH RECURSIVE c(x) AS (SELECT 1 UNION "
-                          "ALL SELECT x+1 FROM c WHERE x < 100) SELECT x FROM c", NULL, NULL, NULL);
+    int rc = sqlite3_exec(
+        tx->conn->db,
+        "CREATE TABLE generate_series_of_100 AS WITH RECURSIVE c(x) AS (SELECT 1 UNION "
+        "ALL SELECT x+1 FROM c WHERE x < 100) SELECT x FROM c",
+        NULL, NULL, NULL);
     return rc == SQLITE_OK ? EMQ_OK : sq_error(tx->conn, rc, "series", err);
 }
 
 EMQ_TEST(log_is_bounded_while_readers_overlap)
 {
     enum { READERS = 3, ACTS = 300, PAGE = 4096 };
-    struct sq     *s = ground_open(ground_path("q.db"), "full", 0);
+    struct sq *s = ground_open(ground_path("q.db"), "full", 0);
     struct overlap o = {.s = s};
-    pthread_t      t[READERS];
-    int64_t        most = 0;
-    emq_error      err = {0};
+    pthread_t t[READERS];
+    int64_t most = 0;
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(sq_write(s, make_series, NULL, &err), EMQ_OK, &err);
     for (int i = 0; i < READERS; i++)
@@ -647,9 +683,9 @@ static emq_status ring_queue(struct sq_tx *tx, void *arg, emq_error *err)
 
 EMQ_TEST(bell_rung_after_a_commit_wakes_another_process)
 {
-    static char   queue[] = "mail";
-    const char   *path = ground_path("q.db");
-    struct sq    *s = ground_open(path, NULL, 0);
+    static char queue[] = "mail";
+    const char *path = ground_path("q.db");
+    struct sq *s = ground_open(path, NULL, 0);
     struct helper h = HELPER("wait", path, "mail");
 
     helper_expect(&h, "waiting");
@@ -659,10 +695,14 @@ EMQ_TEST(bell_rung_after_a_commit_wakes_another_process)
     ground_close(s);
 }
 
-static struct emq__wait_req wait_for(struct sq *s, const emq_str *queues, size_t n, const atomic_int *cancelled)
+static struct emq__wait_req wait_for(struct sq *s, const emq_str *queues, size_t n,
+                                     const atomic_int *cancelled)
 {
-    struct emq__wait_req req = {.prefix = EMQ_STR_LIT("emq"), .queues = queues, .n = n,
-                                .timeout_ms = 1000, .cancelled = cancelled};
+    struct emq__wait_req req = {.prefix = EMQ_STR_LIT("emq"),
+                                .queues = queues,
+                                .n = n,
+                                .timeout_ms = 1000,
+                                .cancelled = cancelled};
 
     req.ticket = s->base.ops->ticket(&s->base, req.prefix, queues, n);
     return req;
@@ -670,9 +710,9 @@ static struct emq__wait_req wait_for(struct sq *s, const emq_str *queues, size_t
 
 EMQ_TEST(ring_between_looking_and_sleeping_is_seen)
 {
-    static char          queue[] = "a";
-    struct sq           *s = ground_open(ground_path("q.db"), NULL, 0);
-    emq_str              queues[3] = {EMQ_STR_LIT("b"), EMQ_STR_LIT("a"), EMQ_STR_LIT("c")};
+    static char queue[] = "a";
+    struct sq *s = ground_open(ground_path("q.db"), NULL, 0);
+    emq_str queues[3] = {EMQ_STR_LIT("b"), EMQ_STR_LIT("a"), EMQ_STR_LIT("c")};
     struct emq__wait_req req = wait_for(s, queues, 3, NULL);
     struct emq__wait_res res;
 
@@ -684,12 +724,16 @@ EMQ_TEST(ring_between_looking_and_sleeping_is_seen)
     ground_close(s);
 }
 
-struct sleeper { struct sq *s; atomic_int cancelled, rounds; emq_status last; };
+struct sleeper {
+    struct sq *s;
+    atomic_int cancelled, rounds;
+    emq_status last;
+};
 
 static void *sleeps(void *arg)
 {
     struct sleeper *p = arg;
-    emq_str         queue = EMQ_STR_LIT("quiet");
+    emq_str queue = EMQ_STR_LIT("quiet");
 
     do {
         struct emq__wait_req req = wait_for(p->s, &queue, 1, &p->cancelled);
@@ -702,9 +746,9 @@ static void *sleeps(void *arg)
 
 EMQ_TEST(interrupt_ends_every_wait_of_the_handle)
 {
-    struct sq     *s = ground_open(ground_path("q.db"), NULL, 0);
+    struct sq *s = ground_open(ground_path("q.db"), NULL, 0);
     struct sleeper p[4];
-    pthread_t      t[4];
+    pthread_t t[4];
 
     for (int i = 0; i < 4; i++) {
         p[i] = (struct sleeper){.s = s};
@@ -726,9 +770,9 @@ EMQ_TEST(interrupt_ends_every_wait_of_the_handle)
 EMQ_TEST(queues_of_one_name_under_two_prefixes_have_two_bells)
 {
     struct sq *s = ground_open(":memory:", NULL, 0);
-    emq_str    q = EMQ_STR_LIT("mail");
-    uint64_t   a = s->base.ops->ticket(&s->base, EMQ_STR_LIT("one"), &q, 1);
-    uint64_t   b = s->base.ops->ticket(&s->base, EMQ_STR_LIT("two"), &q, 1);
+    emq_str q = EMQ_STR_LIT("mail");
+    uint64_t a = s->base.ops->ticket(&s->base, EMQ_STR_LIT("one"), &q, 1);
+    uint64_t b = s->base.ops->ticket(&s->base, EMQ_STR_LIT("two"), &q, 1);
     struct emq__wake_req req = {.prefix = EMQ_STR_LIT("one"), .queue = q};
     struct emq__wake_res res;
 
@@ -740,10 +784,10 @@ EMQ_TEST(queues_of_one_name_under_two_prefixes_have_two_bells)
 
 EMQ_TEST(without_shared_memory_waiters_look_at_the_file)
 {
-    const char   *path = ground_path("q.db");
-    char          side[4096];
-    struct sq    *s;
-    emq_str       queue = EMQ_STR_LIT("mail");
+    const char *path = ground_path("q.db");
+    char side[4096];
+    struct sq *s;
+    emq_str queue = EMQ_STR_LIT("mail");
 
     (void)snprintf(side, sizeof side, "%s-emq", path);
     CHECK_INT(mkdir(side, 0700), 0); /* no side file can be made */
@@ -751,9 +795,9 @@ EMQ_TEST(without_shared_memory_waiters_look_at_the_file)
     CHECK(s->bell.poll);
     struct emq__wait_req req = wait_for(s, &queue, 1, NULL);
     struct emq__wait_res res;
-    emq_status           st;
-    struct helper        h = HELPER("loop", path, "off", "1", "1");
-    int                  rounds = 20;
+    emq_status st;
+    struct helper h = HELPER("loop", path, "off", "1", "1");
+    int rounds = 20;
     do
         st = s->base.ops->wait(&s->base, &req, &res, NULL, NULL);
     while (st == EMQ_TIMEOUT && --rounds > 0);
@@ -767,7 +811,7 @@ EMQ_TEST(without_shared_memory_waiters_look_at_the_file)
 EMQ_TEST(clocks_of_the_handle_move_forward_together)
 {
     struct sq *s = ground_open(":memory:", NULL, 0);
-    int64_t    wall = sq_now_ms(s), boot = sq_boot_ms(s);
+    int64_t wall = sq_now_ms(s), boot = sq_boot_ms(s);
 
     CHECK_STATUS(s->base.ops->advance(&s->base, 86400000, NULL), EMQ_OK);
     CHECK(sq_now_ms(s) - wall >= 86400000);

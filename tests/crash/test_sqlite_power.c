@@ -45,7 +45,7 @@ static void check_after_cut(const char *path, const bool *acked, const bool *ref
 static emq_status integrity(struct sq_tx *tx, void *arg, emq_error *err)
 {
     sqlite3_stmt *st = NULL;
-    bool         *good = arg;
+    bool *good = arg;
     int rc = sqlite3_prepare_v2(tx->conn->db, "PRAGMA integrity_check", -1, &st, NULL);
 
     if (rc == SQLITE_OK)
@@ -67,8 +67,8 @@ EMQ_TEST(power_cut_loses_no_acknowledged_row_with_full_sync)
 {
     shim_install();
     const char *path = ground_path("q.db");
-    struct sq  *s = ground_open(path, "full", 0);
-    bool        acked[ROWS] = {false};
+    struct sq *s = ground_open(path, "full", 0);
+    bool acked[ROWS] = {false};
 
     for (int n = 0; n < ROWS; n++) {
         acked[n] = ground_put(s, n, NULL) == EMQ_OK;
@@ -84,7 +84,8 @@ static emq_status put_page(struct sq_tx *tx, void *arg, emq_error *err)
 {
     char sql[120];
 
-    (void)snprintf(sql, sizeof sql, "INSERT INTO t VALUES (%d, printf('%%.9000c', 'z'))", *(int *)arg);
+    (void)snprintf(sql, sizeof sql, "INSERT INTO t VALUES (%d, printf('%%.9000c', 'z'))",
+                   *(int *)arg);
     int rc = sqlite3_exec(tx->conn->db, sql, NULL, NULL, NULL);
     return rc == SQLITE_OK ? EMQ_OK : sq_error(tx->conn, rc, "put_page", err);
 }
@@ -93,11 +94,12 @@ EMQ_TEST(power_cut_around_checkpoints_loses_nothing)
 {
     shim_install();
     const char *path = ground_path("q.db");
-    struct sq  *s = ground_open(path, "full", 0);
+    struct sq *s = ground_open(path, "full", 0);
     static bool acked[BIG_ROWS];
 
     memset(acked, 0, sizeof acked);
-    for (int n = 0; n < BIG_ROWS; n++) { /* a few pages each: the checkpoint thread runs meanwhile */
+    for (int n = 0; n < BIG_ROWS;
+         n++) { /* a few pages each: the checkpoint thread runs meanwhile */
         acked[n] = sq_write(s, put_page, &n, NULL) == EMQ_OK;
         CHECK(acked[n]);
         if (n % 80 == 79)
@@ -111,9 +113,9 @@ EMQ_TEST(renewals_are_not_synced_and_what_is_acknowledged_after_them_is)
 {
     shim_install();
     const char *path = ground_path("q.db");
-    struct sq  *s = ground_open(path, "full", 0);
-    bool        acked[ROWS] = {false};
-    emq_error   err = {0};
+    struct sq *s = ground_open(path, "full", 0);
+    bool acked[ROWS] = {false};
+    emq_error err = {0};
 
     for (int n = 0; n < ROWS; n++) {
         if (n % 2) {
@@ -132,8 +134,8 @@ EMQ_TEST(without_sync_a_power_cut_may_lose_rows_but_never_breaks_the_file)
 {
     shim_install();
     const char *path = ground_path("q.db");
-    struct sq  *s = ground_open(path, "normal", 0);
-    bool        acked[ROWS] = {false};
+    struct sq *s = ground_open(path, "normal", 0);
+    bool acked[ROWS] = {false};
 
     for (int n = 0; n < ROWS; n++)
         CHECK_STATUS(ground_put(s, n, NULL), EMQ_OK);
@@ -163,11 +165,11 @@ static void fail_everywhere(enum shim_op op, const char *tail, int rc, int times
         (void)unlink(ground_path("f.db-wal"));
         (void)unlink(ground_path("f.db-shm"));
         struct sq *s = ground_open(path, "full", 200);
-        bool       acked[FEW + 4] = {false}, refused[FEW + 4] = {false};
+        bool acked[FEW + 4] = {false}, refused[FEW + 4] = {false};
         shim_fail(op, tail, nth, rc, times);
         for (int n = 0; n < FEW; n++) {
-            emq_error  err = {0};
-            int        renewed = 1000 + n; /* an unsynced commit before each */
+            emq_error err = {0};
+            int renewed = 1000 + n; /* an unsynced commit before each */
             (void)sq_write_renewal(s, put_page, &renewed, NULL);
             emq_status st = ground_put(s, n, &err);
             acked[n] = st == EMQ_OK;
@@ -222,7 +224,7 @@ EMQ_TEST(failed_sync_during_commit_is_in_doubt)
 {
     shim_install();
     struct sq *s = ground_open(ground_path("q.db"), "full", 0);
-    emq_error  err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS(ground_put(s, 1, NULL), EMQ_OK);
     shim_fail(SHIM_SYNC, "-wal", 1, SQLITE_IOERR_FSYNC, 1);

@@ -13,30 +13,35 @@
 
 struct change {
     struct change *next;
-    int64_t        at, len; /* len -1: truncated to `at` */
-    unsigned char  bytes[];
+    int64_t at, len; /* len -1: truncated to `at` */
+    unsigned char bytes[];
 };
 
 /* One file by name: what is on the disk, and what was done since the last sync, oldest first. */
 struct image {
-    struct image  *next;
-    char          *name;
+    struct image *next;
+    char *name;
     unsigned char *disk;
-    int64_t        len, cap;
+    int64_t len, cap;
     struct change *first, **last;
 };
 
 struct shim_file {
-    sqlite3_file  base;
+    sqlite3_file base;
     struct image *image; /* NULL: a kind of file that does not matter here */
     sqlite3_file *real;
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
-static struct image   *images;
-static struct { enum shim_op op; char tail[32]; int left, times, rc; bool hit; } fault;
-static sqlite3_vfs     shim;
-static sqlite3_vfs    *under;
+static struct image *images;
+static struct {
+    enum shim_op op;
+    char tail[32];
+    int left, times, rc;
+    bool hit;
+} fault;
+static sqlite3_vfs shim;
+static sqlite3_vfs *under;
 
 /* ---- images ----------------------------------------------------------------------------------- */
 
@@ -82,7 +87,7 @@ static struct image *image_of(const char *name, bool create)
     int fd = open(name, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
         unsigned char buf[65536];
-        ssize_t       n;
+        ssize_t n;
         for (int64_t at = 0; (n = read(fd, buf, sizeof buf)) > 0; at += n) {
             disk_grow(m, at + n);
             memcpy(m->disk + at, buf, (size_t)n);
@@ -301,11 +306,23 @@ static int shim_shm_unmap(sqlite3_file *f, int delete)
 }
 
 static const sqlite3_io_methods methods = {
-    .iVersion = 2, .xClose = shim_close, .xRead = shim_read, .xWrite = shim_write,
-    .xTruncate = shim_truncate, .xSync = shim_sync, .xFileSize = shim_size, .xLock = shim_lock,
-    .xUnlock = shim_unlock, .xCheckReservedLock = shim_reserved, .xFileControl = shim_control,
-    .xSectorSize = shim_sector, .xDeviceCharacteristics = shim_traits, .xShmMap = shim_shm_map,
-    .xShmLock = shim_shm_lock, .xShmBarrier = shim_shm_barrier, .xShmUnmap = shim_shm_unmap,
+    .iVersion = 2,
+    .xClose = shim_close,
+    .xRead = shim_read,
+    .xWrite = shim_write,
+    .xTruncate = shim_truncate,
+    .xSync = shim_sync,
+    .xFileSize = shim_size,
+    .xLock = shim_lock,
+    .xUnlock = shim_unlock,
+    .xCheckReservedLock = shim_reserved,
+    .xFileControl = shim_control,
+    .xSectorSize = shim_sector,
+    .xDeviceCharacteristics = shim_traits,
+    .xShmMap = shim_shm_map,
+    .xShmLock = shim_shm_lock,
+    .xShmBarrier = shim_shm_barrier,
+    .xShmUnmap = shim_shm_unmap,
 };
 
 /* ---- the VFS --------------------------------------------------------------------------------------- */
@@ -379,8 +396,8 @@ static void write_image(const struct image *m, const char *to)
 void shim_power_cut(const char *path, const char *to, enum shim_cut cut, uint64_t *seed)
 {
     static const char *const tails[] = {"", "-wal"};
-    struct image             copy[EMQ_ARRAY_LEN(tails)] = {0};
-    char                     name[4096];
+    struct image copy[EMQ_ARRAY_LEN(tails)] = {0};
+    char name[4096];
 
     pthread_mutex_lock(&mu); /* one moment for both files */
     for (size_t i = 0; i < EMQ_ARRAY_LEN(tails); i++) {

@@ -12,8 +12,8 @@
 
 enum shim_op { SHIM_WRITE = 1, SHIM_SYNC, SHIM_TRUNCATE };
 enum shim_cut {
-    SHIM_LOSE_ALL,  /* nothing of what was not synced is on the disk */
-    SHIM_KEEP_SOME  /* each 512-byte sector of it at random: out of order, torn */
+    SHIM_LOSE_ALL, /* nothing of what was not synced is on the disk */
+    SHIM_KEEP_SOME /* each 512-byte sector of it at random: out of order, torn */
 };
 
 /* Becomes the default VFS; once a process. Forgets files of earlier tests. */

@@ -27,7 +27,7 @@ enum { WAIT_QUEUES_MAX = 120 }; /* the kernel waits for at most 128 words at onc
 /* The side file: a page of header, then the words. */
 enum { HEADER_BYTES = 4096, MAP_BYTES = HEADER_BYTES + SQ_BELLS * 4 };
 struct side_header {
-    char             magic[8];
+    char magic[8];
     _Atomic uint32_t test; /* the self-test writes here */
 };
 static const char side_magic[8] = "EMQBELL1";
@@ -57,20 +57,27 @@ void sq_futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t until_us, boo
 
 void sq_futex_wake(_Atomic uint32_t *word, int n, bool shared)
 {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE | (shared ? 0 : FUTEX_PRIVATE_FLAG), n, NULL, NULL, 0);
+    (void)syscall(SYS_futex, word, FUTEX_WAKE | (shared ? 0 : FUTEX_PRIVATE_FLAG), n, NULL, NULL,
+                  0);
 }
 
-struct watch { _Atomic uint32_t *word; uint32_t value; bool shared; };
+struct watch {
+    _Atomic uint32_t *word;
+    uint32_t value;
+    bool shared;
+};
 
 /* Sleeps while all words have their values. */
 static void wait_any(const struct watch *w, size_t n, int64_t until_us)
 {
     struct futex_waitv v[WAIT_QUEUES_MAX + 2];
-    struct timespec    t = timespec_of(until_us);
+    struct timespec t = timespec_of(until_us);
 
     for (size_t i = 0; i < n; i++)
-        v[i] = (struct futex_waitv){.uaddr = (uintptr_t)w[i].word, .val = w[i].value,
-                                    .flags = (uint32_t)(FUTEX_32 | (w[i].shared ? 0 : FUTEX_PRIVATE_FLAG))};
+        v[i] = (struct futex_waitv){
+            .uaddr = (uintptr_t)w[i].word,
+            .val = w[i].value,
+            .flags = (uint32_t)(FUTEX_32 | (w[i].shared ? 0 : FUTEX_PRIVATE_FLAG))};
     if (syscall(SYS_futex_waitv, v, n, 0, &t, CLOCK_MONOTONIC) >= 0 ||
         (errno != ENOSYS && errno != EPERM))
         return;
@@ -86,16 +93,18 @@ static void wait_any(const struct watch *w, size_t n, int64_t until_us)
 static bool self_test(int fd, struct side_header *h)
 {
     struct side_header *other = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    uint32_t            r, back = 0;
-    bool                ok;
+    uint32_t r, back = 0;
+    bool ok;
 
     if (other == MAP_FAILED)
         return false;
     emq__random(&r, sizeof r);
     atomic_store(&h->test, r);
     /* Another process may run its test at this moment: its value is as good as ours. */
-    ok = pread(fd, &back, sizeof back, offsetof(struct side_header, test)) == (ssize_t)sizeof back &&
-         (back == r || back == atomic_load(&h->test)) && atomic_load(&other->test) == atomic_load(&h->test);
+    ok =
+        pread(fd, &back, sizeof back, offsetof(struct side_header, test)) == (ssize_t)sizeof back &&
+        (back == r || back == atomic_load(&h->test)) &&
+        atomic_load(&other->test) == atomic_load(&h->test);
     ok = ok && syscall(SYS_futex, &h->test, FUTEX_WAKE, 0, NULL, NULL, 0) >= 0;
     (void)munmap(other, MAP_BYTES);
     return ok;
@@ -104,7 +113,7 @@ static bool self_test(int fd, struct side_header *h)
 int sq_side_open(const struct sq *s)
 {
     struct stat db;
-    int         fd = open(s->file.side, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(s->file.side, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     if (fd < 0)
         return errno == EEXIST ? open(s->file.side, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : fd;
@@ -119,7 +128,7 @@ int sq_side_open(const struct sq *s)
 
 static void *map_side(const struct sq *s)
 {
-    int   fd = sq_side_open(s);
+    int fd = sq_side_open(s);
     void *map = MAP_FAILED;
 
     if (fd < 0)
@@ -129,7 +138,7 @@ static void *map_side(const struct sq *s)
         map = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map != MAP_FAILED) {
         struct side_header *h = map;
-        char                empty[sizeof h->magic] = {0};
+        char empty[sizeof h->magic] = {0};
         if (memcmp(h->magic, empty, sizeof empty) == 0)
             memcpy(h->magic, side_magic, sizeof side_magic);
         if (memcmp(h->magic, side_magic, sizeof side_magic) != 0 || !self_test(fd, h)) {
@@ -146,8 +155,8 @@ static void *map_side(const struct sq *s)
 static bool read_data_version(struct sq *s, int64_t *v)
 {
     struct sq_bell *b = &s->bell;
-    sqlite3_stmt   *st = NULL;
-    bool            ok = false;
+    sqlite3_stmt *st = NULL;
+    bool ok = false;
 
     sq_set_enter(s);
     if (sq_conn_ready(s, &b->look, s->sync, NULL) == EMQ_OK &&
@@ -164,7 +173,7 @@ static bool read_data_version(struct sq *s, int64_t *v)
 static void look(struct sq *s)
 {
     struct sq_bell *b = &s->bell;
-    int64_t         v;
+    int64_t v;
 
     if (pthread_mutex_trylock(&b->mu) != 0)
         return; /* another waiter looks just now */
@@ -179,7 +188,7 @@ static void look(struct sq *s)
 emq_status sq_bell_open(struct sq *s, emq_error *err)
 {
     struct sq_bell *b = &s->bell;
-    int             rc = pthread_mutex_init(&b->mu, NULL);
+    int rc = pthread_mutex_init(&b->mu, NULL);
 
     if (rc != 0)
         return emq__fail(err, EMQ_E_SYSTEM, rc, "open", "mutex");
@@ -195,9 +204,10 @@ emq_status sq_bell_open(struct sq *s, emq_error *err)
     if (!b->words)
         return emq__fail(err, EMQ_E_NOMEM, 0, "open", "bells");
     if (b->poll) {
-        emq__log_write(&s->log, EMQ_LOG_WARN,
-                       "no shared memory in '%s': waiting workers look at the file every %d to %d ms",
-                       s->file.side, POLL_MIN_MS, POLL_MAX_MS);
+        emq__log_write(
+            &s->log, EMQ_LOG_WARN,
+            "no shared memory in '%s': waiting workers look at the file every %d to %d ms",
+            s->file.side, POLL_MIN_MS, POLL_MAX_MS);
         (void)read_data_version(s, &b->seen);
     }
     return EMQ_OK;
@@ -243,7 +253,7 @@ void sq_ring_later(struct sq_tx *tx, emq_str prefix, emq_str queue)
 /* "<queue>:events": no queue name has a colon. */
 static uint32_t events_word(emq_str prefix, emq_str queue)
 {
-    char   name[EMQ_QUEUE_NAME_MAX + sizeof EMQ__BELL_EVENTS];
+    char name[EMQ_QUEUE_NAME_MAX + sizeof EMQ__BELL_EVENTS];
     size_t n = queue.len < EMQ_QUEUE_NAME_MAX ? queue.len : EMQ_QUEUE_NAME_MAX;
 
     memcpy(name, queue.ptr, n);
@@ -301,7 +311,7 @@ emq_status sq_act_wake(struct emq__engine *e, const struct emq__wake_req *req,
 uint64_t sq_ticket(struct emq__engine *e, emq_str prefix, const emq_str *queues, size_t n)
 {
     struct sq_bell *b = &((struct sq *)e)->bell;
-    uint64_t        sum = atomic_load(&b->foreign);
+    uint64_t sum = atomic_load(&b->foreign);
 
     /* Every word only grows: the sum is unchanged only if each of them is. */
     for (size_t i = 0; i < n; i++)
@@ -312,7 +322,7 @@ uint64_t sq_ticket(struct emq__engine *e, emq_str prefix, const emq_str *queues,
 void sq_interrupt(struct emq__engine *e)
 {
     struct sq_bell *b = &((struct sq *)e)->bell;
-    int             keep = errno; /* may run in a signal handler */
+    int keep = errno; /* may run in a signal handler */
 
     atomic_fetch_add(&b->interrupts, 1);
     sq_futex_wake(&b->interrupts, INT_MAX, false);
@@ -320,7 +330,8 @@ void sq_interrupt(struct emq__engine *e)
 }
 
 /* Fills the watch list with what the words are now, and sums them up as a ticket does. */
-static size_t watch_words(struct sq_bell *b, const struct emq__wait_req *req, struct watch *w, uint64_t *sum)
+static size_t watch_words(struct sq_bell *b, const struct emq__wait_req *req, struct watch *w,
+                          uint64_t *sum)
 {
     size_t n = 0;
 
@@ -329,7 +340,7 @@ static size_t watch_words(struct sq_bell *b, const struct emq__wait_req *req, st
     *sum = w[1].value;
     for (size_t i = 0; i < req->n; i++) {
         _Atomic uint32_t *word = &b->words[word_of(req->prefix, req->queues[i])];
-        uint32_t          v = atomic_load(word);
+        uint32_t v = atomic_load(word);
         *sum += v;
         if (i < WAIT_QUEUES_MAX) /* the rest is looked at once a slice */
             w[n++] = (struct watch){word, v, b->map != NULL};
@@ -342,7 +353,8 @@ static bool cancelled(const struct emq__wait_req *req)
     return req->cancelled && atomic_load(req->cancelled) != 0;
 }
 
-static int64_t nap_end(const struct sq_bell *b, const struct emq__wait_req *req, int64_t *poll_ms, int64_t end)
+static int64_t nap_end(const struct sq_bell *b, const struct emq__wait_req *req, int64_t *poll_ms,
+                       int64_t end)
 {
     int64_t nap = end;
 
@@ -358,18 +370,18 @@ static int64_t nap_end(const struct sq_bell *b, const struct emq__wait_req *req,
 emq_status sq_act_wait(struct emq__engine *e, const struct emq__wait_req *req,
                        struct emq__wait_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct sq      *s = (struct sq *)e;
+    struct sq *s = (struct sq *)e;
     struct sq_bell *b = &s->bell;
-    struct watch    w[WAIT_QUEUES_MAX + 2];
-    int64_t         poll_ms = POLL_MIN_MS;
-    int64_t         ms = req->timeout_ms < SLEEP_MAX_MS ? req->timeout_ms : SLEEP_MAX_MS;
-    int64_t         end = sq_monotonic_us() + (ms > 0 ? ms * 1000 : 0);
-    emq_status      st = sq_check_fork(s, err);
+    struct watch w[WAIT_QUEUES_MAX + 2];
+    int64_t poll_ms = POLL_MIN_MS;
+    int64_t ms = req->timeout_ms < SLEEP_MAX_MS ? req->timeout_ms : SLEEP_MAX_MS;
+    int64_t end = sq_monotonic_us() + (ms > 0 ? ms * 1000 : 0);
+    emq_status st = sq_check_fork(s, err);
 
     (void)mem;
     while (st == EMQ_OK) {
         uint64_t sum;
-        size_t   n = watch_words(b, req, w, &sum);
+        size_t n = watch_words(b, req, w, &sum);
         if (cancelled(req)) {
             st = EMQ_CANCELLED;
             /* A ring that woke this thread and not another is passed on. */

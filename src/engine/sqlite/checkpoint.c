@@ -68,7 +68,7 @@ static int on_busy(void *arg, int count)
 static void restart(struct sq *s, int *pages)
 {
     struct sq_checkpoint *k = &s->checkpoint;
-    int                   moved = -1;
+    int moved = -1;
 
     enum sq_turn_result turn = sq_turn_take(k->turn, sq_monotonic_us() + TURN_MS * 1000);
     /* 0.1, 0.2, ... 6.4, 6.4 ms: 25 ms in all for a log of RESTART_PAGES; more for a longer one, at most
@@ -101,7 +101,7 @@ static int passive(struct sq *s, int *pages, int *moved)
 static void run_once(struct sq *s)
 {
     struct sq_checkpoint *k = &s->checkpoint;
-    int                   pages, moved, now;
+    int pages, moved, now;
 
     sq_set_enter(s);
     if (sq_conn_ready(s, &k->conn, s->sync, NULL) != EMQ_OK) {
@@ -109,7 +109,8 @@ static void run_once(struct sq *s)
         return;
     }
     now = passive(s, &pages, &moved);
-    if (now >= RESTART_PAGES && now - moved > PASSIVE_PAGES) /* less to copy while writers stand still */
+    if (now >= RESTART_PAGES &&
+        now - moved > PASSIVE_PAGES) /* less to copy while writers stand still */
         now = passive(s, &pages, &moved);
     if (now >= RESTART_PAGES) {
         pages = now;
@@ -117,7 +118,8 @@ static void run_once(struct sq *s)
     }
     if (pages >= RESTART_PAGES)
         atomic_store(&k->ask_at, pages + RETRY_PAGES);
-    else if (pages < 0 || moved < pages) /* another does it; or commits went on, or readers hold it */
+    else if (pages < 0 ||
+             moved < pages) /* another does it; or commits went on, or readers hold it */
         atomic_store(&k->ask_at, atomic_load(&k->pages) + PASSIVE_PAGES / 2);
     else
         atomic_store(&k->ask_at, PASSIVE_PAGES);
@@ -126,7 +128,7 @@ static void run_once(struct sq *s)
 
 static void *run(void *arg)
 {
-    struct sq            *s = arg;
+    struct sq *s = arg;
     struct sq_checkpoint *k = &s->checkpoint;
 
     pthread_mutex_lock(&k->mu);
@@ -147,7 +149,7 @@ static void *run(void *arg)
 emq_status sq_checkpoint_start(struct sq *s, emq_error *err)
 {
     struct sq_checkpoint *k = &s->checkpoint;
-    sigset_t              all, old;
+    sigset_t all, old;
 
     atomic_store(&k->ask_at, PASSIVE_PAGES);
     int rc = pthread_mutex_init(&k->mu, NULL);
@@ -164,7 +166,8 @@ emq_status sq_checkpoint_start(struct sq *s, emq_error *err)
         pthread_cond_destroy(&k->changed);
     }
     pthread_mutex_destroy(&k->mu);
-    return emq__fail(err, EMQ_E_SYSTEM, rc, "open", "no thread for checkpoints: raise the limit of threads");
+    return emq__fail(err, EMQ_E_SYSTEM, rc, "open",
+                     "no thread for checkpoints: raise the limit of threads");
 }
 
 void sq_checkpoint_stop(struct sq *s)
@@ -184,14 +187,14 @@ void sq_checkpoint_stop(struct sq *s)
 static bool index_is_of_log(sqlite3 *db)
 {
     enum { HEADER = 32, LOG_SALT_AT = 16, INDEX_SALT_AT = 32, SALT = 8, INDEX_PAGE = 32768 };
-    sqlite3_file  *file = NULL, *log = NULL;
-    unsigned char  header[HEADER];
+    sqlite3_file *file = NULL, *log = NULL;
+    unsigned char header[HEADER];
     void volatile *index = NULL;
-    unsigned char  salt[SALT];
+    unsigned char salt[SALT];
 
     if (sqlite3_file_control(db, NULL, SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
-        sqlite3_file_control(db, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &log) != SQLITE_OK || !log->pMethods ||
-        log->pMethods->xRead(log, header, HEADER, 0) != SQLITE_OK ||
+        sqlite3_file_control(db, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &log) != SQLITE_OK ||
+        !log->pMethods || log->pMethods->xRead(log, header, HEADER, 0) != SQLITE_OK ||
         file->pMethods->xShmMap(file, 0, INDEX_PAGE, 0, &index) != SQLITE_OK || !index)
         return false;
     for (size_t i = 0; i < SALT; i++)

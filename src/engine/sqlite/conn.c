@@ -17,67 +17,54 @@
 static emq_status status_of(int rc)
 {
     switch (rc) {
-    case SQLITE_IOERR_NOMEM:
-        return EMQ_E_NOMEM;
-    case SQLITE_READONLY_DBMOVED:
-        return EMQ_E_STORE;
-    default:
-        break;
+    case SQLITE_IOERR_NOMEM: return EMQ_E_NOMEM;
+    case SQLITE_READONLY_DBMOVED: return EMQ_E_STORE;
+    default: break;
     }
     switch (rc & 0xff) {
-    case SQLITE_FULL:
-        return EMQ_E_FULL;
-    case SQLITE_NOMEM:
-        return EMQ_E_NOMEM;
+    case SQLITE_FULL: return EMQ_E_FULL;
+    case SQLITE_NOMEM: return EMQ_E_NOMEM;
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL:
-        return EMQ_E_BUSY;
+    case SQLITE_PROTOCOL: return EMQ_E_BUSY;
     case SQLITE_PERM:
     case SQLITE_AUTH:
-    case SQLITE_READONLY:
-        return EMQ_E_REFUSED;
+    case SQLITE_READONLY: return EMQ_E_REFUSED;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-    case SQLITE_FORMAT:
-        return EMQ_E_CORRUPT;
-    case SQLITE_TOOBIG:
-        return EMQ_E_INVALID;
-    default:
-        return EMQ_E_STORE;
+    case SQLITE_FORMAT: return EMQ_E_CORRUPT;
+    case SQLITE_TOOBIG: return EMQ_E_INVALID;
+    default: return EMQ_E_STORE;
     }
 }
 
 static const char *advice(int rc)
 {
     switch (rc & 0xff) {
-    case SQLITE_FULL:
-        return ": no space left; nothing was changed; free some and try again";
+    case SQLITE_FULL: return ": no space left; nothing was changed; free some and try again";
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL:
-        return ": another program holds the file; nothing was changed; try again";
+    case SQLITE_PROTOCOL: return ": another program holds the file; nothing was changed; try again";
     case SQLITE_READONLY:
         return ": the file and its folder must be writable, the log is kept beside the file";
-    case SQLITE_NOTADB:
-        return ": give the path of a queue file or of a new file";
-    case SQLITE_CORRUPT:
-        return ": run `emq fsck`, restore a backup";
-    default:
-        return "";
+    case SQLITE_NOTADB: return ": give the path of a queue file or of a new file";
+    case SQLITE_CORRUPT: return ": run `emq fsck`, restore a backup";
+    default: return "";
     }
 }
 
 emq_status sq_error(struct sq_conn *c, int rc, const char *where, emq_error *err)
 {
-    int         e = c->db ? sqlite3_system_errno(c->db) : 0;
+    int e = c->db ? sqlite3_system_errno(c->db) : 0;
     const char *path = c->db ? sqlite3_db_filename(c->db, "main") : NULL;
-    const char *msg = c->db && sqlite3_errcode(c->db) != SQLITE_OK ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc);
+    const char *msg =
+        c->db && sqlite3_errcode(c->db) != SQLITE_OK ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc);
 
     if (!path || !*path)
         path = "memory";
     /* What could not be created for lack of permission comes as CANTOPEN. */
-    if (rc == SQLITE_CANTOPEN_SYMLINK || ((rc & 0xff) == SQLITE_CANTOPEN && (e == EACCES || e == EPERM || e == EROFS)))
+    if (rc == SQLITE_CANTOPEN_SYMLINK ||
+        ((rc & 0xff) == SQLITE_CANTOPEN && (e == EACCES || e == EPERM || e == EROFS)))
         rc = SQLITE_READONLY_DIRECTORY;
     if ((rc & 0xff) == SQLITE_READONLY || (rc & 0xff) == SQLITE_NOTADB)
         return emq__fail(err, status_of(rc), rc, where, "'%s': %s%s", path, msg, advice(rc));
@@ -109,7 +96,9 @@ static int on_busy(void *arg, int count)
 
 static int configure(sqlite3 *db, int sync)
 {
-    static const struct { int op, on; } flags[] = {
+    static const struct {
+        int op, on;
+    } flags[] = {
         {SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1}, {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
         {SQLITE_DBCONFIG_ENABLE_FKEY, 0},      {SQLITE_DBCONFIG_DEFENSIVE, 1},
         {SQLITE_DBCONFIG_DQS_DDL, 0},          {SQLITE_DBCONFIG_DQS_DML, 0},
@@ -126,13 +115,15 @@ static int configure(sqlite3 *db, int sync)
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(db, pragmas[sync], NULL, NULL, NULL);
     if (rc == SQLITE_OK)
-        rc = sqlite3_exec(db,
-                          "PRAGMA wal_autocheckpoint=0;"
-                          "PRAGMA journal_size_limit=" SQ_STRING(SQ_WAL_KEEP_BYTES) ";"
-                          "PRAGMA temp_store=MEMORY;"
-                          "PRAGMA mmap_size=0;" /* a file cut short would be a SIGBUS */
-                          "PRAGMA cache_size=-8000",
-                          NULL, NULL, NULL);
+        rc = sqlite3_exec(
+            db,
+            "PRAGMA wal_autocheckpoint=0;"
+            "PRAGMA journal_size_limit=" SQ_STRING(
+                SQ_WAL_KEEP_BYTES) ";"
+                                   "PRAGMA temp_store=MEMORY;"
+                                   "PRAGMA mmap_size=0;" /* a file cut short would be a SIGBUS */
+                                   "PRAGMA cache_size=-8000",
+            NULL, NULL, NULL);
     return rc;
 }
 
@@ -201,9 +192,11 @@ static emq_status open_set(struct sq *s, struct sq_conn *c, int sync, emq_error 
         st = sq_setup(s, c, err);
     if (st != EMQ_OK) {
         if (rescue && err && err->native == SQLITE_IOERR_SHORT_READ)
-            st = emq__fail(err, EMQ_E_BUSY, SQLITE_IOERR_SHORT_READ, "open",
-                           "the log of '%s' was deleted while several programs use it; it is free again "
-                           "once all of them have noticed", s->file.path);
+            st = emq__fail(
+                err, EMQ_E_BUSY, SQLITE_IOERR_SHORT_READ, "open",
+                "the log of '%s' was deleted while several programs use it; it is free again "
+                "once all of them have noticed",
+                s->file.path);
         sq_conn_close(c);
         return st;
     }
@@ -266,8 +259,8 @@ emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *e
         if (st != EMQ_OK)
             return st;
     }
-    return emq__fail(err, EMQ_E_BUSY, 0, "open", "'%s' is replaced again and again by another program",
-                     s->file.path);
+    return emq__fail(err, EMQ_E_BUSY, 0, "open",
+                     "'%s' is replaced again and again by another program", s->file.path);
 }
 
 void sq_conn_patience(const struct sq *s, struct sq_conn *c)
@@ -300,7 +293,8 @@ int sq_conn_run(struct sq_conn *c, enum sq_sql id)
     int rc = SQLITE_OK;
 
     if (!c->stmt[id])
-        rc = sqlite3_prepare_v3(c->db, sq_sql_text[id], -1, SQLITE_PREPARE_PERSISTENT, &c->stmt[id], NULL);
+        rc = sqlite3_prepare_v3(c->db, sq_sql_text[id], -1, SQLITE_PREPARE_PERSISTENT, &c->stmt[id],
+                                NULL);
     if (rc != SQLITE_OK)
         return rc;
     rc = sqlite3_step(c->stmt[id]);
@@ -333,7 +327,8 @@ sqlite3_stmt *sq_stmt(struct sq_conn *c, enum sq_sql id, emq_error *err)
     return st;
 }
 
-emq_status sq_step(struct sq_conn *c, sqlite3_stmt *st, bool *row, const char *where, emq_error *err)
+emq_status sq_step(struct sq_conn *c, sqlite3_stmt *st, bool *row, const char *where,
+                   emq_error *err)
 {
     int rc = sqlite3_step(st);
 
@@ -348,7 +343,8 @@ emq_status sq_exec(struct sq_conn *c, sqlite3_stmt *st, const char *where, emq_e
     if (rc == SQLITE_DONE)
         return EMQ_OK;
     if (rc == SQLITE_ROW)
-        return emq__fail(err, EMQ_E_STORE, 0, where, "a statement that returns nothing returned a row");
+        return emq__fail(err, EMQ_E_STORE, 0, where,
+                         "a statement that returns nothing returned a row");
     return sq_error(c, rc, where, err);
 }
 
@@ -390,11 +386,10 @@ void sq_bind_payload(sqlite3_stmt *st, int i, struct emq__payload p)
 {
     switch (p.kind) {
     case EMQ__KIND_JSON:
-    case EMQ__KIND_TEXT:
-        sq_bind_text(st, i, p.bytes);
-        return;
+    case EMQ__KIND_TEXT: sq_bind_text(st, i, p.bytes); return;
     case EMQ__KIND_BYTES:
-        bound(sqlite3_bind_blob64(st, i, p.bytes.len ? p.bytes.ptr : "", p.bytes.len, SQLITE_STATIC));
+        bound(
+            sqlite3_bind_blob64(st, i, p.bytes.len ? p.bytes.ptr : "", p.bytes.len, SQLITE_STATIC));
         return;
     }
     bound(sqlite3_bind_null(st, i));
@@ -402,7 +397,7 @@ void sq_bind_payload(sqlite3_stmt *st, int i, struct emq__payload p)
 
 emq_str sq_col_str(sqlite3_stmt *st, int i)
 {
-    int         type = sqlite3_column_type(st, i);
+    int type = sqlite3_column_type(st, i);
     const void *p;
 
     /* Text is read as a blob: the same bytes, and no copy for a NUL that nobody needs. */

@@ -57,8 +57,7 @@ static emq_status fail_path(int e, const char *what, const char *path, emq_error
     case ENFILE:
         return emq__fail(err, EMQ_E_SYSTEM, e, where_open,
                          "can't %s '%s': too many open files; raise the limit", what, path);
-    case ENOMEM:
-        return emq__fail(err, EMQ_E_NOMEM, e, where_open, "can't %s '%s'", what, path);
+    case ENOMEM: return emq__fail(err, EMQ_E_NOMEM, e, where_open, "can't %s '%s'", what, path);
     default:
         return emq__fail(err, EMQ_E_STORE, e, where_open, "can't %s '%s': %s", what, path,
                          strerrordesc_np(e) ? strerrordesc_np(e) : "unknown error");
@@ -68,7 +67,7 @@ static emq_status fail_path(int e, const char *what, const char *path, emq_error
 static char *join(const char *a, const char *sep, const char *b)
 {
     size_t n = strlen(a) + strlen(sep) + strlen(b) + 1;
-    char  *out = malloc(n);
+    char *out = malloc(n);
 
     if (out)
         (void)snprintf(out, n, "%s%s%s", a, sep, b);
@@ -81,9 +80,11 @@ static emq_status resolve_new(const char *path, char **out, emq_error *err)
     struct stat st;
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
-    char       *dir = slash == path ? strdup("/") : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
-    char       *real = NULL;
-    emq_status  s = EMQ_OK;
+    char *dir = slash == path ? strdup("/")
+                : slash       ? strndup(path, (size_t)(slash - path))
+                              : strdup(".");
+    char *real = NULL;
+    emq_status s = EMQ_OK;
 
     if (!dir)
         return emq__fail(err, EMQ_E_NOMEM, 0, where_open, "path of %zu bytes", strlen(path));
@@ -111,7 +112,7 @@ static emq_status resolve_new(const char *path, char **out, emq_error *err)
 static emq_status resolve(const char *path, char **out, emq_error *err)
 {
     struct stat st;
-    char       *real = realpath(path, NULL);
+    char *real = realpath(path, NULL);
 
     if (!real) {
         size_t n = strlen(path);
@@ -137,9 +138,9 @@ static emq_status resolve(const char *path, char **out, emq_error *err)
 static emq_status create(const char *path, emq_error *err)
 {
     struct stat st;
-    char        suffix[EMQ__RANDOM_ID_LEN + 1];
-    char       *temp;
-    emq_status  s = EMQ_OK;
+    char suffix[EMQ__RANDOM_ID_LEN + 1];
+    char *temp;
+    emq_status s = EMQ_OK;
 
     if (stat(path, &st) == 0)
         return EMQ_OK;
@@ -194,10 +195,10 @@ static emq_status check_file_system(const char *path, const struct emq__log *log
     case FUSE_SUPER_MAGIC:
         emq__log_write(log, EMQ_LOG_WARN,
                        "'%s' is on a file system of a kind whose locks may not work: "
-                       "a local disk is safe", path);
+                       "a local disk is safe",
+                       path);
         return EMQ_OK;
-    default:
-        return EMQ_OK;
+    default: return EMQ_OK;
     }
 }
 
@@ -208,11 +209,13 @@ emq_status sq_file_init(struct sq_file *f, emq_str path, const struct emq__log *
         return EMQ_OK;
     if (path.len == 0 || path.len >= PATH_MAX || memchr(path.ptr, '\0', path.len))
         return emq__fail(err, EMQ_E_INVALID, 0, where_open,
-                         "a path of %zu bytes: give 1 to %d bytes without NUL", path.len, PATH_MAX - 1);
+                         "a path of %zu bytes: give 1 to %d bytes without NUL", path.len,
+                         PATH_MAX - 1);
 
-    char      *given = emq__str_dup(path);
-    emq_status s = given ? resolve(given, &f->path, err)
-                         : emq__fail(err, EMQ_E_NOMEM, 0, where_open, "path of %zu bytes", path.len);
+    char *given = emq__str_dup(path);
+    emq_status s = given
+                       ? resolve(given, &f->path, err)
+                       : emq__fail(err, EMQ_E_NOMEM, 0, where_open, "path of %zu bytes", path.len);
     free(given);
     if (s == EMQ_OK)
         s = create(f->path, err);
@@ -261,7 +264,8 @@ emq_status sq_file_open_db(const struct sq_file *f, sqlite3 **db, emq_error *err
     (void)sqlite3_close_v2(*db);
     *db = NULL;
     if (rc == SQLITE_NOMEM)
-        return emq__fail(err, EMQ_E_NOMEM, rc, where_open, "opening '%s'", f->path ? f->path : ":memory:");
+        return emq__fail(err, EMQ_E_NOMEM, rc, where_open, "opening '%s'",
+                         f->path ? f->path : ":memory:");
     return fail_path(e ? e : EIO, "open", f->path ? f->path : ":memory:", err);
 }
 
@@ -296,9 +300,9 @@ static bool ofd_lock(int fd, short type, off_t at)
  * this process has of the file; SQLite's are among them and live as long as its connections. */
 static int lock_all(const struct sq_file_id *id, short type, off_t at, int *one)
 {
-    DIR           *dir = opendir("/proc/self/fd");
+    DIR *dir = opendir("/proc/self/fd");
     struct dirent *e;
-    int            n = 0;
+    int n = 0;
 
     if (!dir)
         return 0;
@@ -374,7 +378,8 @@ bool sq_file_same(const struct sq_file *f)
 
 bool sq_file_write_locked(const struct sq_file *f)
 {
-    struct flock l = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = LOCK_SHM_WRITE, .l_len = 1};
+    struct flock l = {
+        .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = LOCK_SHM_WRITE, .l_len = 1};
 
     if (f->shm_fd < 0 || fcntl(f->shm_fd, F_OFD_GETLK, &l) != 0)
         return true;

@@ -11,20 +11,24 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
-struct sq_file_id { dev_t dev; ino_t ino; };
+struct sq_file_id {
+    dev_t dev;
+    ino_t ino;
+};
 
 struct sq_file {
     char *path; /* resolved; NULL = in memory */
     char *wal, *shm, *side;
     struct sq_file_id db_id, wal_id, shm_id; /* as they were when the connections opened them */
-    off_t guard_at;  /* our byte of SQLite's shared range; 0 = no guard */
-    int   shm_fd;    /* SQLite's own descriptor of the shm file, borrowed to ask about locks; -1 */
-    bool  guarded;
+    off_t guard_at;                          /* our byte of SQLite's shared range; 0 = no guard */
+    int shm_fd; /* SQLite's own descriptor of the shm file, borrowed to ask about locks; -1 */
+    bool guarded;
 };
 
 /* Resolves the path and makes the file (0600 whatever the umask) if it is not there. */
-emq_status sq_file_init(struct sq_file *f, emq_str path, const struct emq__log *log, emq_error *err);
-void       sq_file_free(struct sq_file *f);
+emq_status sq_file_init(struct sq_file *f, emq_str path, const struct emq__log *log,
+                        emq_error *err);
+void sq_file_free(struct sq_file *f);
 /* THE function that opens the file. */
 emq_status sq_file_open_db(const struct sq_file *f, sqlite3 **db, emq_error *err);
 /* Makes the file again if it was deleted. */
@@ -33,8 +37,8 @@ emq_status sq_file_create(const struct sq_file *f, emq_error *err);
 emq_status sq_file_remember(struct sq_file *f, emq_error *err);
 /* Keeps others from deleting the log or resetting its index even when this process's POSIX locks are
  * lost; after each opened connection. */
-void       sq_file_guard(struct sq_file *f);
-void       sq_file_unguard(struct sq_file *f);
+void sq_file_guard(struct sq_file *f);
+void sq_file_unguard(struct sq_file *f);
 /* Is the path still the file, and the log the log, that the connections have open? */
 bool sq_file_same(const struct sq_file *f);
 bool sq_file_db_same(const struct sq_file *f); /* the file alone */

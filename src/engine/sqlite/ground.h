@@ -21,7 +21,7 @@
 #include <sys/types.h>
 
 #define SQ_STRING_(x) #x
-#define SQ_STRING(x) SQ_STRING_(x)
+#define SQ_STRING(x)  SQ_STRING_(x)
 
 /* After a restart of the log its file is cut to this. Also in a PRAGMA's text. */
 #define SQ_WAL_KEEP_BYTES 16777216
@@ -33,92 +33,98 @@ struct sq_op;
 
 /* Calls that share commits (tx.c). */
 struct sq_group {
-    pthread_mutex_t  mu;      /* guards head, tail, leading, lane */
-    struct sq_op    *head, **tail;
-    bool             leading; /* some thread is the leader: it alone uses conn and rings */
-    unsigned         lane;    /* of the open batch */
+    pthread_mutex_t mu; /* guards head, tail, leading, lane */
+    struct sq_op *head, **tail;
+    bool leading;             /* some thread is the leader: it alone uses conn and rings */
+    unsigned lane;            /* of the open batch */
     _Atomic uint32_t word[2]; /* members of a batch sleep on the word of its lane */
-    struct sq_conn   conn;
-    struct sq_turn  *turn;
-    struct sq_rings  rings;
+    struct sq_conn conn;
+    struct sq_turn *turn;
+    struct sq_rings rings;
 };
 
 /* Connections for reading (read.c). */
 struct sq_readers {
     pthread_mutex_t mu; /* guards busy */
-    pthread_cond_t  freed;
-    struct { struct sq_conn conn; bool busy; } slot[SQ_READERS];
+    pthread_cond_t freed;
+    struct {
+        struct sq_conn conn;
+        bool busy;
+    } slot[SQ_READERS];
 };
 
 struct sq {
     struct emq__engine base; /* first */
-    struct emq__log    log;
-    int64_t            io_timeout_ms;
-    int                sync; /* SQ_SYNC_* of the group's connection */
-    pid_t              pid;  /* of the process that opened it */
+    struct emq__log log;
+    int64_t io_timeout_ms;
+    int sync;  /* SQ_SYNC_* of the group's connection */
+    pid_t pid; /* of the process that opened it */
 
     atomic_llong advance_ms;
-    bool    stopped; /* the clocks stand still at: */
+    bool stopped; /* the clocks stand still at: */
     int64_t stopped_wall_ms, stopped_boot_ms;
-    atomic_llong boot; /* row number of this boot */
-    atomic_bool  log_suspect; /* an fsync of the log failed */
-    atomic_bool  take_hot;    /* see sq_take_hot() */
-    atomic_llong n_commits;   /* statistics, for tests */
+    atomic_llong boot;       /* row number of this boot */
+    atomic_bool log_suspect; /* an fsync of the log failed */
+    atomic_bool take_hot;    /* see sq_take_hot() */
+    atomic_llong n_commits;  /* statistics, for tests */
 
     /* Every use of a connection holds it shared; all connections are closed and opened anew under it
      * alone. Guards: which files `file` means, set_up. */
     pthread_rwlock_t set_lock;
-    bool             set_up; /* the file has been prepared by a connection of this set */
-    atomic_llong     same_at_us; /* when the paths were last seen to name our files; 0 = look again */
-    atomic_bool      stale;  /* the set must be opened anew: its locks were lost, a sync failed */
-    struct sq_file   file;   /* its paths never change */
-    pthread_mutex_t  guard_mu; /* guards the guard's fields of file, under set_lock shared */
+    bool set_up;              /* the file has been prepared by a connection of this set */
+    atomic_llong same_at_us;  /* when the paths were last seen to name our files; 0 = look again */
+    atomic_bool stale;        /* the set must be opened anew: its locks were lost, a sync failed */
+    struct sq_file file;      /* its paths never change */
+    pthread_mutex_t guard_mu; /* guards the guard's fields of file, under set_lock shared */
 
     pthread_mutex_t one_mu; /* in memory: guards one */
-    struct sq_conn  one;    /* in memory: the only connection */
+    struct sq_conn one;     /* in memory: the only connection */
 
-    struct sq_group   group;
-    pthread_mutex_t   renewal_mu; /* guards renewal */
-    struct sq_conn    renewal;
-    struct sq_turn   *renewal_turn;
+    struct sq_group group;
+    pthread_mutex_t renewal_mu; /* guards renewal */
+    struct sq_conn renewal;
+    struct sq_turn *renewal_turn;
     struct sq_readers readers;
-    struct sq_bell    bell;
+    struct sq_bell bell;
     struct sq_checkpoint checkpoint;
 };
 
-static inline bool sq_in_memory(const struct sq *s) { return !s->file.path; }
+static inline bool sq_in_memory(const struct sq *s)
+{
+    return !s->file.path;
+}
 
 /* open.c */
 emq_status sq_check_fork(const struct sq *s, emq_error *err);
 /* Log mode, schema, guard, on the first connection of a set. */
 emq_status sq_setup(struct sq *s, struct sq_conn *c, emq_error *err);
-bool       sq_write_locked(struct sq *s);
+bool sq_write_locked(struct sq *s);
 /* Around every use of a connection. Not nested. */
-void       sq_set_enter(struct sq *s);
-void       sq_set_leave(struct sq *s);
-void       sq_one_lock(struct sq *s); /* nothing when not in memory */
-void       sq_one_unlock(struct sq *s);
+void sq_set_enter(struct sq *s);
+void sq_set_leave(struct sq *s);
+void sq_one_lock(struct sq *s); /* nothing when not in memory */
+void sq_one_unlock(struct sq *s);
 
 /* conn.c */
 /* Makes c usable: opens it if it is not, or the whole set anew when its locks were lost or the file or
  * its log replaced. The caller is in the set; it may be left and entered again in between. */
 emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *err);
-void       sq_conn_close(struct sq_conn *c);
+void sq_conn_close(struct sq_conn *c);
 /* Waiting for foreign writers is bounded from now by the I/O timeout. */
-void       sq_conn_patience(const struct sq *s, struct sq_conn *c);
+void sq_conn_patience(const struct sq *s, struct sq_conn *c);
 /* Resets all statements in use: they would keep the transaction's snapshot. */
-void       sq_conn_reset(struct sq_conn *c);
+void sq_conn_reset(struct sq_conn *c);
 /* Runs a statement without parameters or rows that matter; SQLITE_OK or the failure. */
-int        sq_conn_run(struct sq_conn *c, enum sq_sql id);
+int sq_conn_run(struct sq_conn *c, enum sq_sql id);
 
 /* tx.c */
 emq_status sq_group_init(struct sq_group *g, emq_error *err);
-void       sq_group_close(struct sq_group *g);
+void sq_group_close(struct sq_group *g);
 /* Closes all connections; the caller has the set for itself. */
-void       sq_set_close(struct sq *s);
+void sq_set_close(struct sq *s);
 /* read.c */
 emq_status sq_readers_init(struct sq_readers *r, emq_error *err);
-void       sq_readers_close(struct sq_readers *r);
+void sq_readers_close(struct sq_readers *r);
 
 /* bell.c: a descriptor of the side file, or -1 with errno. */
 int sq_side_open(const struct sq *s);

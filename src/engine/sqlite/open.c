@@ -18,14 +18,14 @@ enum { IO_TIMEOUT_DEFAULT_MS = 10000 };
 enum { SQLITE_NEEDED = 3037000 }; /* STRICT tables */
 
 static emq_status sq_advance(struct emq__engine *e, int64_t ms, emq_error *err);
-static void       sq_close(struct emq__engine *e);
+static void sq_close(struct emq__engine *e);
 
 static const struct emq__engine_ops ops = {
     .name = "sqlite",
 #define SQ_OPS_MEMBER(act, mutating) .act = sq_act_##act,
     EMQ__ACTS(SQ_OPS_MEMBER)
 #undef SQ_OPS_MEMBER
-    .ticket = sq_ticket,
+        .ticket = sq_ticket,
     .interrupt = sq_interrupt,
     .advance = sq_advance,
     .close = sq_close,
@@ -35,7 +35,8 @@ static const struct emq__engine_ops ops = {
 
 int64_t sq_now_ms(const struct sq *s)
 {
-    return emq__sat_add(s->stopped ? s->stopped_wall_ms : emq__wall_ms(), atomic_load(&s->advance_ms));
+    return emq__sat_add(s->stopped ? s->stopped_wall_ms : emq__wall_ms(),
+                        atomic_load(&s->advance_ms));
 }
 
 int64_t sq_boot_ms(const struct sq *s)
@@ -89,8 +90,8 @@ emq_status sq_check_fork(const struct sq *s, emq_error *err)
     if (s->pid == getpid())
         return EMQ_OK;
     return emq__fail(err, EMQ_E_FORKED, 0, "sqlite",
-                     "opened by process %ld, used in %ld: open the store after fork()", (long)s->pid,
-                     (long)getpid());
+                     "opened by process %ld, used in %ld: open the store after fork()",
+                     (long)s->pid, (long)getpid());
 }
 
 static emq_status sq_advance(struct emq__engine *e, int64_t ms, emq_error *err)
@@ -98,7 +99,8 @@ static emq_status sq_advance(struct emq__engine *e, int64_t ms, emq_error *err)
     struct sq *s = (struct sq *)e;
 
     if (ms < 0)
-        return emq__fail(err, EMQ_E_INVALID, 0, "advance", "%lld ms: clocks only go forward", (long long)ms);
+        return emq__fail(err, EMQ_E_INVALID, 0, "advance", "%lld ms: clocks only go forward",
+                         (long long)ms);
     atomic_fetch_add(&s->advance_ms, ms);
     return EMQ_OK;
 }
@@ -108,7 +110,7 @@ static emq_status sq_advance(struct emq__engine *e, int64_t ms, emq_error *err)
 static int read_mode(struct sq_conn *c, const char *sql, bool *wal)
 {
     sqlite3_stmt *st = NULL;
-    int           rc = sqlite3_prepare_v2(c->db, sql, -1, &st, NULL);
+    int rc = sqlite3_prepare_v2(c->db, sql, -1, &st, NULL);
 
     if (rc == SQLITE_OK)
         rc = sqlite3_step(st);
@@ -123,8 +125,8 @@ static int read_mode(struct sq_conn *c, const char *sql, bool *wal)
 static emq_status set_log_mode(struct sq *s, struct sq_conn *c, emq_error *err)
 {
     struct emq__mono end = emq__mono_add_ms(emq__mono_now(), s->io_timeout_ms);
-    bool             wal = false;
-    int              rc;
+    bool wal = false;
+    int rc;
 
     for (;;) {
         rc = read_mode(c, "PRAGMA journal_mode=WAL", &wal);
@@ -136,9 +138,11 @@ static emq_status set_log_mode(struct sq *s, struct sq_conn *c, emq_error *err)
     if (rc != SQLITE_OK)
         return sq_error(c, rc, "open", err);
     if (!wal)
-        return emq__fail(err, EMQ_E_REFUSED, 0, "open",
-                         "'%s' can't be put into SQLite's WAL mode: its file system has no shared memory "
-                         "or no locks; use a local disk", s->file.path);
+        return emq__fail(
+            err, EMQ_E_REFUSED, 0, "open",
+            "'%s' can't be put into SQLite's WAL mode: its file system has no shared memory "
+            "or no locks; use a local disk",
+            s->file.path);
     return EMQ_OK;
 }
 
@@ -154,9 +158,11 @@ emq_status sq_setup(struct sq *s, struct sq_conn *c, emq_error *err)
     if (st == EMQ_OK)
         sq_file_guard(&s->file);
     if (st == EMQ_OK && !sq_in_memory(s) && !s->file.guarded)
-        emq__log_write(&s->log, EMQ_LOG_WARN,
-                       "'%s' can't be guarded against lost locks (no /proc, or no OFD locks): don't open "
-                       "it by other means in this process", s->file.path);
+        emq__log_write(
+            &s->log, EMQ_LOG_WARN,
+            "'%s' can't be guarded against lost locks (no /proc, or no OFD locks): don't open "
+            "it by other means in this process",
+            s->file.path);
     return st;
 }
 
@@ -168,7 +174,7 @@ static emq_status read_url(struct sq *s, const struct emq__url *url, emq_error *
     s->sync = SQ_SYNC_FULL;
     for (size_t i = 0; i < url->n_params; i++) {
         emq_str key = url->params[i].key, value = url->params[i].value;
-        bool    known = emq__str_is(key, "prefix"); /* the client's */
+        bool known = emq__str_is(key, "prefix"); /* the client's */
         for (int v = 0; !known && emq__str_is(key, "sync") && v < (int)EMQ_ARRAY_LEN(names); v++) {
             known = emq__str_is(value, names[v]);
             if (known)
@@ -177,7 +183,8 @@ static emq_status read_url(struct sq *s, const struct emq__url *url, emq_error *
         if (!known)
             return emq__fail(err, EMQ_E_INVALID, 0, "open",
                              "'?%.*s=%.*s' is not known: sqlite: takes ?sync=full, ?sync=normal, "
-                             "?sync=off and ?prefix=", EMQ_STR_ARG(key), EMQ_STR_ARG(value));
+                             "?sync=off and ?prefix=",
+                             EMQ_STR_ARG(key), EMQ_STR_ARG(value));
     }
     return EMQ_OK;
 }
@@ -255,7 +262,7 @@ static void teardown(struct sq *s, enum stage have)
 
 static emq_status init_mutexes(struct sq *s, emq_error *err)
 {
-    pthread_mutex_t     *all[] = {&s->guard_mu, &s->one_mu, &s->renewal_mu};
+    pthread_mutex_t *all[] = {&s->guard_mu, &s->one_mu, &s->renewal_mu};
     pthread_rwlockattr_t attr;
 
     /* Opening anew must not wait for ever behind readers that overlap. */
@@ -281,7 +288,8 @@ static emq_status init_mutexes(struct sq *s, emq_error *err)
 static emq_status first_connection(struct sq *s, emq_error *err)
 {
     new_turns(s);
-    enum sq_turn_result turn = sq_turn_take(s->group.turn, sq_monotonic_us() + s->io_timeout_ms * 800);
+    enum sq_turn_result turn =
+        sq_turn_take(s->group.turn, sq_monotonic_us() + s->io_timeout_ms * 800);
     sq_set_enter(s);
     emq_status st = sq_conn_ready(s, sq_in_memory(s) ? &s->one : &s->group.conn, s->sync, err);
     sq_set_leave(s);
@@ -339,7 +347,8 @@ emq_status emq__sqlite_open(struct emq__engine **out, const struct emq__engine_c
         return st;
     }
     emq__log_write(&s->log, EMQ_LOG_DEBUG, "%s opened with SQLite %s, %s",
-                   s->file.path ? s->file.path : "memory", sqlite3_libversion(), sqlite3_sourceid());
+                   s->file.path ? s->file.path : "memory", sqlite3_libversion(),
+                   sqlite3_sourceid());
     *out = &s->base;
     return EMQ_OK;
 }
@@ -370,9 +379,9 @@ emq_status sq_borrow_begin(struct sq *s, sqlite3 *db, struct sq_conn *c, struct 
                            emq_error *err)
 {
     static const char where[] = "add_on";
-    struct stat       st;
-    const char       *path;
-    emq_status        status = sq_check_fork(s, err);
+    struct stat st;
+    const char *path;
+    emq_status status = sq_check_fork(s, err);
 
     if (status != EMQ_OK)
         return status;
@@ -386,9 +395,11 @@ emq_status sq_borrow_begin(struct sq *s, sqlite3 *db, struct sq_conn *c, struct 
                 st.st_ino == s->file.db_id.ino;
     sq_set_leave(s);
     if (!same)
-        return emq__fail(err, EMQ_E_INVALID, 0, where, "this connection has '%s' open, the store is '%s'",
-                         path && *path ? path : "no file", s->file.path ? s->file.path : ":memory:");
-    *tx = (struct sq_tx){.s = s, .conn = c, .write = true, .now_ms = sq_now_ms(s), .boot_ms = sq_boot_ms(s)};
+        return emq__fail(
+            err, EMQ_E_INVALID, 0, where, "this connection has '%s' open, the store is '%s'",
+            path && *path ? path : "no file", s->file.path ? s->file.path : ":memory:");
+    *tx = (struct sq_tx){
+        .s = s, .conn = c, .write = true, .now_ms = sq_now_ms(s), .boot_ms = sq_boot_ms(s)};
     tx->boot_ms_late = tx->boot_ms;
     return EMQ_OK;
 }

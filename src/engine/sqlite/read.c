@@ -15,7 +15,7 @@ static const char where_read[] = "read";
 emq_status sq_readers_init(struct sq_readers *r, emq_error *err)
 {
     pthread_condattr_t attr;
-    int                rc = pthread_mutex_init(&r->mu, NULL);
+    int rc = pthread_mutex_init(&r->mu, NULL);
 
     if (rc != 0)
         return emq__fail(err, EMQ_E_SYSTEM, rc, "open", "mutex");
@@ -40,9 +40,9 @@ void sq_readers_close(struct sq_readers *r)
 static int acquire(struct sq *s, emq_error *err)
 {
     struct sq_readers *r = &s->readers;
-    int64_t            end_us = sq_monotonic_us() + s->io_timeout_ms * 1000;
-    struct timespec    t = {.tv_sec = end_us / 1000000, .tv_nsec = end_us % 1000000 * 1000};
-    int                found = -1, rc = 0;
+    int64_t end_us = sq_monotonic_us() + s->io_timeout_ms * 1000;
+    struct timespec t = {.tv_sec = end_us / 1000000, .tv_nsec = end_us % 1000000 * 1000};
+    int found = -1, rc = 0;
 
     pthread_mutex_lock(&r->mu);
     while (found < 0 && rc == 0) {
@@ -56,7 +56,8 @@ static int acquire(struct sq *s, emq_error *err)
         r->slot[found].busy = true;
     pthread_mutex_unlock(&r->mu);
     if (found < 0)
-        (void)emq__fail(err, EMQ_E_BUSY, 0, where_read, "no reading connection became free in %lld ms",
+        (void)emq__fail(err, EMQ_E_BUSY, 0, where_read,
+                        "no reading connection became free in %lld ms",
                         (long long)s->io_timeout_ms);
     return found;
 }
@@ -72,7 +73,7 @@ static void release(struct sq_readers *r, int i)
 static emq_status run(struct sq *s, struct sq_conn *c, sq_fn fn, void *arg, emq_error *err)
 {
     struct sq_tx tx = {.s = s, .conn = c, .now_ms = sq_now_ms(s), .boot_ms = sq_boot_ms(s)};
-    emq_status   st = sq_conn_ready(s, c, s->sync, err);
+    emq_status st = sq_conn_ready(s, c, s->sync, err);
 
     if (st != EMQ_OK)
         return st;

@@ -28,26 +28,26 @@ struct sq; /* the engine handle; its first member is struct emq__engine */
 
 /* One connection. Used by one thread at a time. */
 struct sq_conn {
-    sqlite3      *db;
+    sqlite3 *db;
     sqlite3_stmt *stmt[SQ_SQL_COUNT]; /* prepared on first use */
     /* Statements given out since the transaction (or savepoint) began: they are reset at its end. */
-    bool          in_use[SQ_SQL_COUNT];
-    uint16_t      used[SQ_SQL_COUNT];
-    size_t        n_used;
+    bool in_use[SQ_SQL_COUNT];
+    uint16_t used[SQ_SQL_COUNT];
+    size_t n_used;
     struct emq__mono busy_until; /* how long to wait for a writer that takes no turns */
-    bool             was_busy;   /* there was one */
+    bool was_busy;               /* there was one */
 };
 
 struct sq_rings;
 
 /* A transaction as an act sees it. */
 struct sq_tx {
-    struct sq      *s;
+    struct sq *s;
     struct sq_conn *conn;
-    int64_t         now_ms;  /* wall clock, taken before waiting for the write lock */
-    int64_t         boot_ms; /* lock clock (CLOCK_BOOTTIME), taken at the same moment */
-    int64_t         boot_ms_late; /* lock clock after the write lock was got: for new lock ends */
-    bool            write;
+    int64_t now_ms;       /* wall clock, taken before waiting for the write lock */
+    int64_t boot_ms;      /* lock clock (CLOCK_BOOTTIME), taken at the same moment */
+    int64_t boot_ms_late; /* lock clock after the write lock was got: for new lock ends */
+    bool write;
     struct sq_rings *rings; /* bells to ring after the commit; NULL = nobody will (add_on) */
 };
 
@@ -56,17 +56,19 @@ sqlite3_stmt *sq_stmt(struct sq_conn *c, enum sq_sql id, emq_error *err);
 /* Steps a statement that returns no row. */
 emq_status sq_exec(struct sq_conn *c, sqlite3_stmt *st, const char *where, emq_error *err);
 /* SQLITE_ROW -> *row true, SQLITE_DONE -> false, else the failure. */
-emq_status sq_step(struct sq_conn *c, sqlite3_stmt *st, bool *row, const char *where, emq_error *err);
+emq_status sq_step(struct sq_conn *c, sqlite3_stmt *st, bool *row, const char *where,
+                   emq_error *err);
 /* The status and text that a SQLite result code means (FULL, READONLY, BUSY, CORRUPT, IOERR, …). */
 emq_status sq_error(struct sq_conn *c, int rc, const char *where, emq_error *err);
 
 /* Binding and reading. Bound bytes are borrowed until the next reset. */
-void    sq_bind_text(sqlite3_stmt *st, int i, emq_str s);     /* empty = '' */
-void    sq_bind_text_or_null(sqlite3_stmt *st, int i, emq_str s); /* empty = NULL */
-void    sq_bind_i64(sqlite3_stmt *st, int i, int64_t v);
-void    sq_bind_i64_or_null(sqlite3_stmt *st, int i, int64_t v); /* 0 = NULL */
-void    sq_bind_payload(sqlite3_stmt *st, int i, struct emq__payload p); /* TEXT or BLOB by kind, NULL if absent */
-emq_str sq_col_str(sqlite3_stmt *st, int i);                  /* valid until the next step */
+void sq_bind_text(sqlite3_stmt *st, int i, emq_str s);         /* empty = '' */
+void sq_bind_text_or_null(sqlite3_stmt *st, int i, emq_str s); /* empty = NULL */
+void sq_bind_i64(sqlite3_stmt *st, int i, int64_t v);
+void sq_bind_i64_or_null(sqlite3_stmt *st, int i, int64_t v); /* 0 = NULL */
+void sq_bind_payload(sqlite3_stmt *st, int i,
+                     struct emq__payload p); /* TEXT or BLOB by kind, NULL if absent */
+emq_str sq_col_str(sqlite3_stmt *st, int i); /* valid until the next step */
 emq_str sq_col_copy(sqlite3_stmt *st, int i, struct emq__arena *mem);
 int64_t sq_col_i64(sqlite3_stmt *st, int i);
 
@@ -91,7 +93,7 @@ void sq_ring_events_later(struct sq_tx *tx, emq_str prefix, emq_str queue);
 
 /* This boot, as the number of its row in `boot` (a lock of another boot has ended). */
 int64_t sq_boot(const struct sq *s);
-void    sq_set_boot(struct sq *s, int64_t boot); /* by sq_schema_setup() */
+void sq_set_boot(struct sq *s, int64_t boot); /* by sq_schema_setup() */
 const struct emq__log *sq_log(const struct sq *s);
 /* A hint of the take act to itself: the last take of this handle got jobs. */
 atomic_bool *sq_take_hot(struct sq *s);
@@ -102,7 +104,7 @@ int64_t sq_boot_ms(const struct sq *s); /* CLOCK_BOOTTIME with the tests' advanc
  * transaction and has our file open (E_INVALID); end finalises what was prepared, nothing else. */
 emq_status sq_borrow_begin(struct sq *s, sqlite3 *db, struct sq_conn *c, struct sq_tx *tx,
                            emq_error *err);
-void       sq_borrow_end(struct sq_conn *c);
+void sq_borrow_end(struct sq_conn *c);
 
 /* schema.c: called by open (and after the file was replaced) with a connection outside a transaction;
  * begins and ends its own. Calls sq_set_boot(). */
@@ -116,9 +118,9 @@ emq_status emq__sqlite_add_on(struct emq__engine *e, sqlite3 *db, const struct e
                               struct emq__add_res *res, struct emq__arena *mem, emq_error *err);
 
 /* The acts, for the ops table: sq_act_add(), ... */
-#define SQ_ACT_DECL(act, mutating)                                                               \
-    emq_status sq_act_##act(struct emq__engine *, const struct emq__##act##_req *,                   \
-                        struct emq__##act##_res *, struct emq__arena *mem, emq_error *err);
+#define SQ_ACT_DECL(act, mutating)                                                 \
+    emq_status sq_act_##act(struct emq__engine *, const struct emq__##act##_req *, \
+                            struct emq__##act##_res *, struct emq__arena *mem, emq_error *err);
 EMQ__ACTS(SQ_ACT_DECL)
 #undef SQ_ACT_DECL
 

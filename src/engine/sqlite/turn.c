@@ -23,15 +23,15 @@ enum { BYTE_Q = 0, BYTE_M = 1, BYTE_USER = 2 };
 enum { DISTRUST_MS = 30000, CLOSE_MS = 200 };
 
 struct sq_turn {
-    int             fd;
-    bool            first;
-    int64_t         distrust_until_us;
+    int fd;
+    bool first;
+    int64_t distrust_until_us;
     pthread_mutex_t mu; /* guards what follows */
-    pthread_cond_t  changed;
-    pthread_t       thread;
-    bool            started, waiting; /* the thread exists; it is in the kernel's wait */
-    bool            wanted, granted;
-    bool            closing, gone;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool started, waiting; /* the thread exists; it is in the kernel's wait */
+    bool wanted, granted;
+    bool closing, gone;
 };
 
 static bool try_lock(int fd, short type, off_t at)
@@ -44,7 +44,7 @@ static bool try_lock(int fd, short type, off_t at)
 static bool wait_lock(int fd, off_t at)
 {
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
-    int          rc;
+    int rc;
 
     do
         rc = fcntl(fd, F_OFD_SETLKW, &l);
@@ -54,7 +54,7 @@ static bool wait_lock(int fd, off_t at)
 
 struct sq_turn *sq_turn_new(int fd, bool first)
 {
-    struct sq_turn    *t = calloc(1, sizeof *t);
+    struct sq_turn *t = calloc(1, sizeof *t);
     pthread_condattr_t attr;
 
     if (!t)
@@ -99,7 +99,7 @@ static bool wait_in_kernel(const struct sq_turn *t)
 static void *run(void *arg)
 {
     struct sq_turn *t = arg;
-    bool            abandoned;
+    bool abandoned;
 
     pthread_mutex_lock(&t->mu);
     while (!t->closing) {
@@ -212,10 +212,10 @@ void sq_turn_free(struct sq_turn *t, bool forked)
         destroy(t);
         return;
     }
-    int64_t         until_us = sq_monotonic_us() + CLOSE_MS * 1000;
+    int64_t until_us = sq_monotonic_us() + CLOSE_MS * 1000;
     struct timespec end = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
-    int             rc = 0;
-    pthread_t       thread = t->thread;
+    int rc = 0;
+    pthread_t thread = t->thread;
 
     pthread_mutex_lock(&t->mu);
     t->closing = true;

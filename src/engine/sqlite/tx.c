@@ -22,20 +22,24 @@ enum { BATCH_MAX = 256, BATCH_US = 4000 };
 enum { TRIES_MAX = 5 };
 
 struct sq_op {
-    sq_fn          fn;
-    void          *arg;
-    emq_error     *err;
-    int64_t        now_ms, boot_ms;
+    sq_fn fn;
+    void *arg;
+    emq_error *err;
+    int64_t now_ms, boot_ms;
     struct emq__mono until; /* no waiting for other writers after this */
-    emq_status     status;
-    struct sq_op  *next;
-    atomic_uint    lane; /* which word its thread sleeps on */
-    atomic_bool    done; /* set last: the op is the sleeping thread's again */
+    emq_status status;
+    struct sq_op *next;
+    atomic_uint lane; /* which word its thread sleeps on */
+    atomic_bool done; /* set last: the op is the sleeping thread's again */
 };
 
 static void op_init(const struct sq *s, struct sq_op *op, sq_fn fn, void *arg, emq_error *err)
 {
-    *op = (struct sq_op){.fn = fn, .arg = arg, .err = err, .now_ms = sq_now_ms(s), .boot_ms = sq_boot_ms(s),
+    *op = (struct sq_op){.fn = fn,
+                         .arg = arg,
+                         .err = err,
+                         .now_ms = sq_now_ms(s),
+                         .boot_ms = sq_boot_ms(s),
                          .until = emq__mono_add_ms(emq__mono_now(), s->io_timeout_ms)};
 }
 
@@ -71,7 +75,7 @@ static void rollback(struct sq_conn *c)
 static emq_status heal_log(struct sq *s, struct sq_conn *c, emq_error *err)
 {
     struct timespec nap = {.tv_nsec = 2000000};
-    int             rc;
+    int rc;
 
     /* SQLite calls no busy handler when another checkpoint is running. */
     while ((rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL)) ==
@@ -93,13 +97,19 @@ static emq_status begin(struct sq *s, struct sq_conn *c, int sync, struct sq_tx 
         return st;
     c->was_busy = false;
     c->busy_until = until;
-    if (sync == SQ_SYNC_FULL && atomic_load(&s->log_suspect) && (st = heal_log(s, c, err)) != EMQ_OK)
+    if (sync == SQ_SYNC_FULL && atomic_load(&s->log_suspect) &&
+        (st = heal_log(s, c, err)) != EMQ_OK)
         return st;
     int rc = sq_conn_run(c, SQ_SQL_begin_write);
     if (rc != SQLITE_OK)
         return sq_error(c, rc, where_write, err);
-    *tx = (struct sq_tx){.s = s, .conn = c, .write = true, .rings = rings, .boot_ms_late = sq_boot_ms(s),
-                         .now_ms = sq_now_ms(s), .boot_ms = sq_boot_ms(s)};
+    *tx = (struct sq_tx){.s = s,
+                         .conn = c,
+                         .write = true,
+                         .rings = rings,
+                         .boot_ms_late = sq_boot_ms(s),
+                         .now_ms = sq_now_ms(s),
+                         .boot_ms = sq_boot_ms(s)};
     st = sq_schema_check(tx, err);
     sq_conn_reset(c);
     if (st != EMQ_OK)
@@ -116,18 +126,21 @@ static emq_status commit(struct sq *s, struct sq_conn *c, bool *again, emq_error
         rollback(c);
         atomic_store(&s->stale, true);
         *again = true;
-        return emq__fail(err, EMQ_E_BUSY, 0, where_write,
-                         "this process's locks on the file were lost: something in it opened and closed "
-                         "the file; nothing was changed");
+        return emq__fail(
+            err, EMQ_E_BUSY, 0, where_write,
+            "this process's locks on the file were lost: something in it opened and closed "
+            "the file; nothing was changed");
     }
     int rc = sq_conn_run(c, SQ_SQL_commit);
     if (rc == SQLITE_OK) {
         if (sq_file_same(&s->file))
             return EMQ_OK;
         atomic_store(&s->same_at_us, 0); /* the next transaction opens the set anew */
-        return emq__fail(err, EMQ_E_IN_DOUBT, 0, where_write,
-                         "'%s' or its log was replaced or deleted by another program: what was just "
-                         "committed may be lost", s->file.path);
+        return emq__fail(
+            err, EMQ_E_IN_DOUBT, 0, where_write,
+            "'%s' or its log was replaced or deleted by another program: what was just "
+            "committed may be lost",
+            s->file.path);
     }
 
     emq_status st = sq_error(c, rc, where_write, err);
@@ -135,8 +148,7 @@ static emq_status commit(struct sq *s, struct sq_conn *c, bool *again, emq_error
     switch (rc & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_FULL: /* a frame could not be written, and the frame that commits is the last */
-    case SQLITE_READONLY:
-        return st;
+    case SQLITE_READONLY: return st;
     default:
         /* The frames may be in the log; whoever recovers it will find them. */
         if (!sq_in_memory(s)) {
@@ -163,7 +175,8 @@ static emq_status run_op(struct sq_tx *tx, struct sq_op *op, bool alone)
     sq_conn_reset(c);
     if (whole_gone(c)) {
         if (!emq__is_failure(st))
-            st = emq__fail(op->err, EMQ_E_STORE, 0, where_write, "the transaction was rolled back by SQLite");
+            st = emq__fail(op->err, EMQ_E_STORE, 0, where_write,
+                           "the transaction was rolled back by SQLite");
         return st;
     }
     if (alone)
@@ -178,9 +191,9 @@ static emq_status run_op(struct sq_tx *tx, struct sq_op *op, bool alone)
 
 /* How a batch ended. */
 enum ran {
-    RAN,         /* all statuses are set */
-    RAN_AGAIN,   /* nothing happened, the locks were lost: on a fresh connection */
-    RAN_APART    /* nothing happened, SQLite undid all for the sake of one: each for itself */
+    RAN,       /* all statuses are set */
+    RAN_AGAIN, /* nothing happened, the locks were lost: on a fresh connection */
+    RAN_APART  /* nothing happened, SQLite undid all for the sake of one: each for itself */
 };
 
 /* Those that came later still have time to wait. */
@@ -203,9 +216,9 @@ static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op
                          struct sq_rings *rings, struct sq_op **rest)
 {
     struct sq_tx tx;
-    emq_error    e = {0};
-    bool         good = false, again = false;
-    bool         alone = !list->next;
+    emq_error e = {0};
+    bool good = false, again = false;
+    bool alone = !list->next;
 
     if (begin(s, c, sync, &tx, rings, list->until, &e) != EMQ_OK) {
         *rest = e.status == EMQ_E_BUSY ? cut_patient(list) : NULL;
@@ -287,7 +300,7 @@ static void end_turn(struct sq_turn *t, enum sq_turn_result r, const struct sq_c
 static struct sq_op *take_batch(struct sq_group *g, unsigned *lane)
 {
     struct sq_op *list, *last;
-    int           n = 1;
+    int n = 1;
 
     pthread_mutex_lock(&g->mu);
     list = last = g->head;
@@ -351,8 +364,8 @@ static struct emq__mono oldest(struct sq_group *g)
 static void lead(struct sq *s, const struct sq_op *own)
 {
     struct sq_group *g = &s->group;
-    struct sq_conn  *c = sq_in_memory(s) ? &s->one : &g->conn;
-    unsigned         lane;
+    struct sq_conn *c = sq_in_memory(s) ? &s->one : &g->conn;
+    unsigned lane;
 
     sq_one_lock(s);
     enum sq_turn_result turn = sq_turn_take(g->turn, turn_until_us(oldest(g)));
@@ -370,7 +383,7 @@ static void lead(struct sq *s, const struct sq_op *own)
 
     pthread_mutex_lock(&g->mu);
     g->leading = false;
-    bool     more = g->head != NULL;
+    bool more = g->head != NULL;
     unsigned next = g->lane;
     pthread_mutex_unlock(&g->mu);
     if (more) { /* one of those that wait leads next */
@@ -391,8 +404,8 @@ static bool try_lead(struct sq_group *g)
 emq_status sq_write(struct sq *s, sq_fn fn, void *arg, emq_error *err)
 {
     struct sq_group *g = &s->group;
-    struct sq_op     op;
-    emq_status       st = sq_check_fork(s, err);
+    struct sq_op op;
+    emq_status st = sq_check_fork(s, err);
 
     if (st != EMQ_OK)
         return st;
@@ -420,9 +433,9 @@ emq_status sq_write(struct sq *s, sq_fn fn, void *arg, emq_error *err)
 
 emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err)
 {
-    struct sq_op    op;
+    struct sq_op op;
     struct sq_rings rings;
-    emq_status      st = sq_check_fork(s, err);
+    emq_status st = sq_check_fork(s, err);
 
     if (st != EMQ_OK)
         return st;
@@ -431,7 +444,8 @@ emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err)
     op_init(s, &op, fn, arg, err);
     pthread_mutex_lock(&s->renewal_mu);
     enum sq_turn_result turn = sq_turn_take(s->renewal_turn, turn_until_us(op.until));
-    (void)run_list(s, &s->renewal, s->sync == SQ_SYNC_OFF ? SQ_SYNC_OFF : SQ_SYNC_NORMAL, &op, &rings);
+    (void)run_list(s, &s->renewal, s->sync == SQ_SYNC_OFF ? SQ_SYNC_OFF : SQ_SYNC_NORMAL, &op,
+                   &rings);
     end_turn(s->renewal_turn, turn, &s->renewal);
     pthread_mutex_unlock(&s->renewal_mu);
     sq_bell_ring(s, &rings);
