@@ -42,14 +42,11 @@ int sq_checkpoint_hook(void *arg, sqlite3 *db, const char *name, int pages)
  * next commit is acknowledged. */
 static void failed(struct sq *s, struct sq_conn *c, int rc)
 {
-    emq_error e = {0};
-
     if (rc == SQLITE_IOERR_FSYNC) {
         atomic_store(&s->log_suspect, true);
         atomic_store(&s->stale, true);
     }
-    (void)sq_error(c, rc, "checkpoint", &e);
-    emq__log_write(&s->log, EMQ_LOG_WARN, "checkpoint: %s", e.text);
+    (void)sq_error(c, rc, "checkpoint", &s->checkpoint.failure);
 }
 
 /* Waits for one reader (or writer) at a time; copying pages in between does not count. */
@@ -98,14 +95,13 @@ static int passive(struct sq *s, int *pages, int *moved)
     return *pages < 0 || now > *pages ? now : *pages;
 }
 
-static void run_once(struct sq *s)
+static void run_in_set(struct sq *s)
 {
     struct sq_checkpoint *k = &s->checkpoint;
     int pages, moved, now;
 
-    sq_set_enter(s);
-    if (sq_conn_ready(s, &k->conn, s->sync, NULL) != EMQ_OK) {
-        sq_set_leave(s);
+    if (sq_conn_ready(s, &k->conn, s->sync, &k->failure) != EMQ_OK) {
+        atomic_store(&k->ask_at, atomic_load(&k->pages) + PASSIVE_PAGES / 2);
         return;
     }
     now = passive(s, &pages, &moved);
@@ -123,7 +119,18 @@ static void run_once(struct sq *s)
         atomic_store(&k->ask_at, atomic_load(&k->pages) + PASSIVE_PAGES / 2);
     else
         atomic_store(&k->ask_at, PASSIVE_PAGES);
+}
+
+static void run_once(struct sq *s)
+{
+    struct sq_checkpoint *k = &s->checkpoint;
+
+    k->failure = (emq_error){0};
+    sq_set_enter(s);
+    run_in_set(s);
     sq_set_leave(s);
+    if (k->failure.status != EMQ_OK)
+        emq__log_write(&s->log, EMQ_LOG_WARN, "checkpoint: %s", k->failure.text);
 }
 
 static void *run(void *arg)

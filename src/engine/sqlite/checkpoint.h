@@ -21,7 +21,8 @@ struct sq_checkpoint {
     atomic_int ask_at; /* pages at which a commit asks for a checkpoint */
     struct sq_conn conn;
     struct sq_turn *turn;
-    int naps; /* how long a restart waits for one reader */
+    int naps;          /* how long a restart waits for one reader */
+    emq_error failure; /* of the running checkpoint; status 0 = none */
 };
 
 emq_status sq_checkpoint_start(struct sq *s, emq_error *err);

@@ -172,15 +172,15 @@ void sq_set_close(struct sq *s)
 }
 
 /* Opens the set anew with c as its first connection. The caller has the set for itself. */
-static emq_status open_set(struct sq *s, struct sq_conn *c, int sync, emq_error *err)
+static emq_status open_set(struct sq *s, struct sq_conn *c, int sync, const char **notice,
+                           emq_error *err)
 {
     bool rescue = s->set_up && sq_file_db_same(&s->file);
 
     if (s->set_up)
-        emq__log_write(&s->log, EMQ_LOG_WARN, "'%s': %s; opening it anew", s->file.path,
-                       atomic_load(&s->stale) ? "locks were lost or a sync failed"
-                       : rescue               ? "its log was deleted by another program"
-                                              : "it was replaced by another program");
+        *notice = atomic_load(&s->stale) ? "locks were lost or a sync failed; opened anew"
+                  : rescue               ? "its log was deleted by another program; opened anew"
+                                         : "it was replaced by another program; opened anew";
     if (rescue && !atomic_load(&s->stale) && s->group.conn.db)
         sq_checkpoint_rescue(&s->group.conn);
     sq_set_close(s);
@@ -200,6 +200,9 @@ static emq_status open_set(struct sq *s, struct sq_conn *c, int sync, emq_error 
         sq_conn_close(c);
         return st;
     }
+    if (!*notice && !sq_in_memory(s) && !s->file.guarded)
+        *notice = "no guard against lost locks (no /proc, or no OFD locks): don't open it by "
+                  "other means in this process";
     s->set_up = true;
     atomic_store(&s->stale, false);
     atomic_store(&s->same_at_us, 0);
@@ -241,6 +244,7 @@ emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *e
 
     for (int i = 0; i < TRIES; i++) {
         emq_status st = EMQ_OK;
+        const char *notice = NULL;
         if (set_good(s)) {
             if (c->db)
                 return EMQ_OK;
@@ -253,8 +257,10 @@ emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *e
         sq_set_leave(s);
         (void)pthread_rwlock_wrlock(&s->set_lock);
         if (!set_good(s))
-            st = open_set(s, c, sync, err);
+            st = open_set(s, c, sync, &notice, err);
         (void)pthread_rwlock_unlock(&s->set_lock);
+        if (notice) /* now that no lock is held */
+            emq__log_write(&s->log, EMQ_LOG_WARN, "'%s': %s", s->file.path, notice);
         sq_set_enter(s);
         if (st != EMQ_OK)
             return st;

@@ -157,12 +157,6 @@ emq_status sq_setup(struct sq *s, struct sq_conn *c, emq_error *err)
         st = sq_file_remember(&s->file, err);
     if (st == EMQ_OK)
         sq_file_guard(&s->file);
-    if (st == EMQ_OK && !sq_in_memory(s) && !s->file.guarded)
-        emq__log_write(
-            &s->log, EMQ_LOG_WARN,
-            "'%s' can't be guarded against lost locks (no /proc, or no OFD locks): don't open "
-            "it by other means in this process",
-            s->file.path);
     return st;
 }
 
