@@ -113,7 +113,11 @@ static emq_status store_value(const struct cli_option *o, void *into, emq_str te
 
     switch (o->type) {
     case CLI_FLAG: *(bool *)at = true; break;
-    case CLI_TEXT: *(emq_str *)at = text; break;
+    case CLI_TEXT:
+        if (!text.len && !o->may_be_empty)
+            return emq__fail(err, EMQ_E_INVALID, 0, "arguments", "%s: the value is empty", o->name);
+        *(emq_str *)at = text;
+        break;
     case CLI_INT: {
         bool open = !o->min && !o->max;
         s = cli_parse_int(o->name, text, open ? INT64_MIN : o->min, open ? INT64_MAX : o->max,
@@ -164,6 +168,8 @@ static emq_status parse_option(struct cli_args *a, int *i, int argc, char *const
         return store_value(o, into, emq_cstr(equals + 1), err);
     if (o->optional && !next_is_value(*i, argc, argv)) {
         *((bool *)into + o->seen_at) = true;
+        if (o->type == CLI_SPAN)
+            *(int64_t *)(void *)((char *)into + o->at) = -1;
         return EMQ_OK;
     }
     if (*i + 1 >= argc)

@@ -29,7 +29,9 @@ struct cli_option {
     const char *const *choices; /* NULL-terminated */
     size_t             seen_at; /* offset of a bool set when the option was given; 0 = not wanted.
                                    So the first member of an options struct is never such a bool */
-    bool               optional; /* the value may be left out: then only seen_at is set */
+    bool               optional; /* the value may be left out: then seen_at is set, and a span is -1 */
+    bool               may_be_empty; /* CLI_TEXT: "" is a value. Else it is refused: it comes from a
+                                   shell variable that is not set */
     char               letter;  /* 'v' for -v; 0 = none */
 };
 

@@ -55,6 +55,7 @@ struct cli_verb {
     size_t      min_words, max_words; /* SIZE_MAX = any number */
     bool        opens;  /* open the store first */
     bool        takes_rest; /* "-- CMD…" */
+    int         own_failure; /* exit code of every failure of emq itself; 0 = by the failure */
     int (*run)(struct cli *cli); /* returns an exit code */
 };
 extern const struct cli_verb *const cli_verbs[]; /* NULL-terminated, in the order of help */
@@ -71,7 +72,10 @@ int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format
 
 /* Talk on stderr unless --quiet. */
 void cli_say(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Flushes stdout; a failed write (a full disk, a closed pipe) is an error: CLI_IO, else `code`. */
+/* Whether the reader of stdout has gone. */
+bool cli_reader_gone(void);
+/* Flushes stdout; a failed write (a full disk) is an error: CLI_IO, else `code`. When the reader has
+ * gone, ends the process as any filter: silently, by SIGPIPE. */
 int cli_finish(const struct cli *cli, int code);
 
 /* Reads DATA as given on the line: "@FILE" a file, "-" standard input, else the text itself. The

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/str.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -74,6 +76,12 @@ static int check_words(const struct cli *cli)
     return CLI_OK;
 }
 
+/* `emq run` passes on the program's status: what is emq's own must not look like one. */
+static int own_code(const struct cli *cli, int code)
+{
+    return cli->verb->own_failure ? cli->verb->own_failure : code;
+}
+
 static int run_verb(struct cli *cli)
 {
     if (cli->globals.help) {
@@ -85,6 +93,8 @@ static int run_verb(struct cli *cli)
         code = open_store(cli);
     if (code == CLI_OK)
         code = cli->verb->run(cli);
+    else
+        code = own_code(cli, code);
     emq_close(cli->client);
     return cli_finish(cli, code);
 }
@@ -102,6 +112,8 @@ static int run(struct cli *cli, int argc, char **argv)
                 name = "help";
         }
         if (!name) {
+            if (argc > 1)
+                return cli_usage(cli, "the verb is missing");
             cli_print_help(NULL, stderr);
             return CLI_USAGE;
         }
@@ -131,7 +143,7 @@ static int run(struct cli *cli, int argc, char **argv)
             join_rest(cli, words);
             code = run_verb(cli);
         } else {
-            code = cli_usage(cli, "%s", err.text);
+            code = own_code(cli, cli_usage(cli, "%s", err.text));
         }
     } else {
         cli_error(cli, code, "out of memory");
@@ -142,9 +154,22 @@ static int run(struct cli *cli, int argc, char **argv)
     return code;
 }
 
+/* A file opened in place of a closed standard stream would be read as data, or be overwritten by
+ * talk. In its place: what can only fail, and says so. */
+static bool hold_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            return false;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     struct cli cli = {0};
+    if (!hold_streams())
+        return CLI_AGAIN;
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
     return run(&cli, argc, argv);
 }

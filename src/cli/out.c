@@ -9,6 +9,8 @@
 
 #include <errno.h>
 #include <libsmartcols.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -89,11 +91,22 @@ int cli_failure(const struct cli *cli, emq_status s, const emq_error *err)
     return cli_error(cli, cli_exit_code(s), "%s", emq_status_text(s));
 }
 
+bool cli_reader_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) > 0 && (out.revents & POLLERR);
+}
+
 int cli_finish(const struct cli *cli, int code)
 {
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return cli_error(cli, CLI_IO, "standard output can't be written: %s", strerror(errno));
-    return code;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    int why = errno;
+    if (cli_reader_gone()) {
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
+    return cli_error(cli, CLI_IO, "standard output can't be written: %s", strerror(why));
 }
 
 /* ---- help -------------------------------------------------------------------------------- */
@@ -170,6 +183,8 @@ int cli_read_data(const struct cli *cli, const char *arg, size_t max, char **out
         *out = strdup(arg);
         return *out ? CLI_OK : cli_error(cli, CLI_AGAIN, "out of memory");
     }
+    if (!arg[1])
+        return cli_usage(cli, "\"@\" names no file: give @FILE");
     struct stat st;
     FILE       *f = fopen(arg + 1, "rbe");
     if (!f)

@@ -50,7 +50,7 @@ static const struct cli_option add_table[] = {
     {.name = "--keep-failed", .type = CLI_KEEP, AT(keep_failed), .value = "K",
      .help = "the same for failed jobs", SEEN(has_keep_failed)},
     {.name = "--keep-logs", .type = CLI_INT, AT(keep_logs), .value = "N",
-     .help = "log lines kept (1000)", .min = 1, .max = 1000000},
+     .help = "log entries kept (1000); a burst of lines is one", .min = 1, .max = 1000000},
     {.name = "--group", .type = CLI_TEXT, AT(group), .value = "G", .help = "opaque group name"},
     {.name = "--must-add", .type = CLI_FLAG, AT(must_add),
      .help = "exit 1 when it was a duplicate or deduplicated"},
@@ -142,7 +142,7 @@ static int add_one(struct cli *cli)
     if (s != EMQ_OK && o->must_add)
         return CLI_NO;
     if (o->has_wait)
-        return cli_wait_result(cli, queue, emq_cstr(added.id), o->wait_ms ? o->wait_ms : -1);
+        return cli_wait_result(cli, queue, emq_cstr(added.id), o->wait_ms);
     return CLI_OK;
 }
 
@@ -192,7 +192,10 @@ static int batch_line(struct cli *cli, struct batch *b, emq_str queue, emq_str l
 
 static int batch_parse(struct cli *cli, struct batch *b, emq_str queue, emq_str text)
 {
+    static const char mark[] = "\xef\xbb\xbf"; /* some editors begin a file with it */
     size_t number = 0;
+    if (text.len >= 3 && memcmp(text.ptr, mark, 3) == 0)
+        text = emq_strn(text.ptr + 3, text.len - 3);
     while (text.len > 0) {
         const char *end = memchr(text.ptr, '\n', text.len);
         size_t      len = end ? (size_t)(end - text.ptr) : text.len;
@@ -283,8 +286,10 @@ const struct cli_verb cli_verb_add = {
     .usage = "QUEUE [DATA|@FILE|-] [OPTIONS]",
     .help = "DATA is any text or bytes: the argument itself, @FILE a file, - standard input; default {}.\n"
             "Prints the job's id. With --wait prints the result; exit 1 if the job failed, 124 at the\n"
-            "deadline. --batch reads one JSON object a line: {\"name\",\"data\",\"id\",\"delay\",\"priority\",\n"
-            "\"attempts\",...}; the whole file is checked first, and prints the count.",
+            "deadline.\n\n"
+            "--batch reads one JSON object a line, with any of: \"text\" or \"data\" (any JSON), \"id\", \"name\",\n"
+            "\"delay\", \"priority\", \"attempts\", \"timeout\" ... named as the options; a span is text (\"1h\") or a\n"
+            "number of milliseconds. The whole file is checked first; prints the count.",
     .options = add_table,
     .options_size = sizeof(struct add_options),
     .min_words = 1,

@@ -18,7 +18,8 @@ static const struct cli_option edit_table[] = {
     {.name = "--lifo", .type = CLI_FLAG, AT(lifo), .help = "with --priority: first among its equals"},
     {.name = "--delay", .type = CLI_SPAN, AT(delay), SEEN(has_delay), .value = "D",
      .help = "a delayed job becomes due D from now"},
-    {.name = "--data", .type = CLI_TEXT, AT(data), SEEN(has_data), .value = "DATA|@FILE|-", .help = "new data"},
+    {.name = "--data", .type = CLI_TEXT, AT(data), SEEN(has_data), .may_be_empty = true,
+     .value = "DATA|@FILE|-", .help = "new data"},
     {.name = NULL},
 };
 

@@ -17,31 +17,60 @@ static const struct cli_option logs_table[] = {
     {.name = NULL},
 };
 
+static void print_line(const struct cli *cli, emq_str line)
+{
+    if (!cli->globals.json) {
+        cli_print_text(line);
+        putchar('\n');
+        return;
+    }
+    struct emq__buf b;
+    emq__buf_init(&b, 1 << 20);
+    emq__json_quote(&b, line);
+    printf("%.*s\n", (int)b.len, b.ptr);
+    emq__buf_free(&b);
+}
+
+static int64_t count_lines(emq_str entry)
+{
+    int64_t n = 1;
+    for (size_t i = 0; i < entry.len; i++)
+        n += entry.ptr[i] == '\n';
+    return n;
+}
+
+/* An entry has several lines when a program wrote them in a burst. Prints all but the first `skip`. */
+static void print_entry(const struct cli *cli, emq_str entry, int64_t skip)
+{
+    for (;;) {
+        const char *end = entry.len ? memchr(entry.ptr, '\n', entry.len) : NULL;
+        size_t      len = end ? (size_t)(end - entry.ptr) : entry.len;
+        if (skip-- <= 0)
+            print_line(cli, emq_strn(entry.ptr, len));
+        if (!end)
+            return;
+        entry = emq_strn(end + 1, entry.len - len - 1);
+    }
+}
+
 static int run_logs(struct cli *cli)
 {
     const struct logs_options *o = cli->options;
     emq_error  err;
-    emq_list  *lines = NULL;
-    emq_status s = emq_logs(cli->client, emq_cstr(cli->args.words[0]), emq_cstr(cli->args.words[1]), 0, 0, &lines, &err);
+    emq_list  *entries = NULL;
+    emq_status s = emq_logs(cli->client, emq_cstr(cli->args.words[0]), emq_cstr(cli->args.words[1]), 0, 0,
+                            &entries, &err);
     if (s == EMQ_NOT_FOUND)
         return cli_error(cli, CLI_NO, "queue %s has no job %s", cli->args.words[0], cli->args.words[1]);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
-    size_t n = emq_list_len(lines);
-    for (size_t i = o->last && (size_t)o->last < n ? n - (size_t)o->last : 0; i < n; i++) {
-        emq_str line = emq_list_str(lines, i);
-        if (cli->globals.json) {
-            struct emq__buf b;
-            emq__buf_init(&b, 1 << 20);
-            emq__json_quote(&b, line);
-            printf("%.*s\n", (int)b.len, b.ptr);
-            emq__buf_free(&b);
-        } else {
-            cli_print_text(line);
-            putchar('\n');
-        }
-    }
-    emq_list_free(lines);
+    size_t  n = emq_list_len(entries), first = o->last ? n : 0;
+    int64_t lines = 0;
+    while (first > 0 && lines < o->last)
+        lines += count_lines(emq_list_str(entries, --first));
+    for (size_t i = first; i < n && !ferror(stdout); i++, lines = 0)
+        print_entry(cli, emq_list_str(entries, i), o->last && lines > o->last ? lines - o->last : 0);
+    emq_list_free(entries);
     return CLI_OK;
 }
 
@@ -59,13 +88,15 @@ const struct cli_verb cli_verb_logs = {
 
 /* ---- tail -------------------------------------------------------------------------------- */
 
+enum { LOOK_MS = 1000 }; /* how often a waiting tail looks whether its reader has gone */
+
 struct tail_options { emq_str after; int64_t count, wait_ms; bool all, has_wait; };
 
 static const struct cli_option tail_table[] = {
     {.name = "--all", .type = CLI_FLAG, .at = offsetof(struct tail_options, all),
      .help = "begin with the oldest event kept, not with new ones"},
     {.name = "--after", .type = CLI_TEXT, .at = offsetof(struct tail_options, after), .value = "ID",
-     .help = "begin behind this event"},
+     .may_be_empty = true, .help = "begin behind this event"},
     {.name = "--count", .type = CLI_INT, .at = offsetof(struct tail_options, count), .value = "N",
      .help = "end after N events", .min = 1, .max = INT64_MAX},
     {.name = "--wait", .type = CLI_SPAN, .at = offsetof(struct tail_options, wait_ms), .value = "D",
@@ -105,17 +136,24 @@ static int run_tail(struct cli *cli)
     emq_str    queue = emq_cstr(cli->args.words[0]);
     char       cursor[64];
     int64_t    left = o->count ? o->count : INT64_MAX;
+    int64_t    idle = o->has_wait ? o->wait_ms : INT64_MAX;
     emq_error  err;
     emq_status s = EMQ_OK;
 
+    if (o->all && o->after.len)
+        return cli_usage(cli, "--all and --after exclude each other");
     snprintf(cursor, sizeof cursor, "%.*s", EMQ_STR_ARG(o->all ? emq_cstr("") : o->after.len ? o->after : emq_cstr("$")));
     cli_interrupt_on_signals(cli->client);
-    while (left > 0) {
+    while (left > 0 && !cli_reader_gone()) {
         emq_list *events = NULL;
-        s = emq_events(cli->client, queue, emq_cstr(cursor), left < 500 ? (size_t)left : 500,
-                       o->has_wait ? o->wait_ms : -1, &events, &err);
+        int64_t   slice = idle < LOOK_MS ? idle : LOOK_MS;
+        s = emq_events(cli->client, queue, emq_cstr(cursor), left < 500 ? (size_t)left : 500, slice,
+                       &events, &err);
+        if (s == EMQ_TIMEOUT && (idle -= slice) > 0)
+            continue;
         if (s != EMQ_OK)
             break;
+        idle = o->has_wait ? o->wait_ms : INT64_MAX;
         for (size_t i = 0; i < emq_list_len(events); i++, left--) {
             emq_str           json = emq_list_str(events, i), id;
             struct emq__json  member;

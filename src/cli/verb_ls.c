@@ -115,7 +115,7 @@ static int list_jobs(struct cli *cli, emq_str queue, int state, int64_t *left)
         emq_list_free(page);
         *left -= (int64_t)n;
         done += (int64_t)n;
-        if (n == 0) /* a page of long jobs may be shorter than its limit */
+        if (n == 0 || ferror(stdout)) /* a page of long jobs may be shorter than its limit */
             break;
     }
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
@@ -136,7 +136,7 @@ static int run(struct cli *cli)
     if (state)
         return list_jobs(cli, queue, state, &left);
     int code = CLI_OK;
-    for (state = 1; state <= EMQ_STATE_COUNT && code == CLI_OK; state++)
+    for (state = 1; state <= EMQ_STATE_COUNT && code == CLI_OK && !ferror(stdout); state++)
         code = list_jobs(cli, queue, state, &left);
     return code;
 }

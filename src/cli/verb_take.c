@@ -17,7 +17,7 @@ struct take_options {
     emq_str name;
     int64_t lock, wait_ms;
     int32_t mode;
-    bool    has_wait;
+    bool    has_wait; /* tells --wait from a wait of 0 ms */
 };
 
 static const struct cli_option take_table[] = {
@@ -63,7 +63,7 @@ static int run_take(struct cli *cli)
     emq_take_opts opts = {.size = sizeof opts,
                           .worker = o->name,
                           .lock_ms = o->lock,
-                          .wait_ms = !o->has_wait ? 0 : o->wait_ms ? o->wait_ms : -1,
+                          .wait_ms = o->wait_ms,
                           .mode = o->mode};
     emq_status s = emq_take(cli->client, emq_cstr(cli->args.words[0]), &opts, &job, &err);
     if (s == EMQ_EMPTY) {
@@ -147,13 +147,15 @@ struct settle_options {
 static const struct cli_option settle_table[] = {
     {.name = "--token", .type = CLI_TEXT, AT(token), .value = "T", .help = "of the hand-out"},
     {.name = "--completed", .type = CLI_TEXT, AT(result), .value = "RESULT|@FILE|-", .optional = true,
-     SEEN(completed), .help = "the ack, with a result"},
+     SEEN(completed), .may_be_empty = true, .help = "the ack, with a result"},
     {.name = "--failed", .type = CLI_TEXT, AT(reason), .value = "REASON", SEEN(failed),
+     .may_be_empty = true,
      .help = "failed for good; with --retry: the reason of this attempt"},
     {.name = "--retry", .type = CLI_SPAN, AT(delay), .value = "D", .optional = true, SEEN(retry),
      .help = "this attempt failed: again after D, or by the job's own backoff"},
     {.name = "--release", .type = CLI_FLAG, AT(release), .help = "give it back, nothing charged"},
-    {.name = "--stack", .type = CLI_TEXT, AT(stack), .value = "TEXT", .help = "a stack trace to keep"},
+    {.name = "--stack", .type = CLI_TEXT, AT(stack), .value = "TEXT", .may_be_empty = true,
+     .help = "a stack trace to keep"},
     {.name = "--force", .type = CLI_FLAG, AT(force),
      .help = "as administrator, without a token; the owner's later ack is refused"},
     {.name = NULL},
@@ -169,13 +171,16 @@ static int run_settle(struct cli *cli)
     emq_settle_opts opts = {.size = sizeof opts, .force = o->force, .stack = o->stack};
 
     if (o->completed + (o->failed || o->retry) + o->release != 1)
-        return cli_usage(cli, "give one of --completed, --failed, --retry, --release");
+        return cli_usage(cli, "give exactly one of --completed, --failed, --retry, --release");
     if (!o->token.len && !o->force) {
         emq_job   *job = NULL;
         emq_status s = emq_get(cli->client, queue, id, &job, &err);
         if (s == EMQ_OK && emq_job_state(job) == EMQ_ACTIVE)
             cli_error(cli, 0, "job %s is owned by worker %.*s; give its --token, or --force to overrule",
                       cli->args.words[1], EMQ_STR_ARG(emq_job_processed_by(job)));
+        else if (s == EMQ_OK)
+            cli_error(cli, 0, "job %s is %s: nobody works on it, there is nothing to settle",
+                      cli->args.words[1], emq_state_name(emq_job_state(job)));
         emq_job_free(job);
         return s == EMQ_OK ? CLI_NO : cli_failure(cli, s, &err);
     }
@@ -192,7 +197,7 @@ static int run_settle(struct cli *cli)
     } else {
         opts.kind = o->retry ? EMQ_SETTLE_RETRY : EMQ_SETTLE_FAILED;
         opts.value = o->reason;
-        opts.delay_ms = o->delay ? o->delay : -1;
+        opts.delay_ms = o->delay;
     }
     emq_status s = emq_settle(cli->client, queue, id, o->token, &opts, &err);
     free(result);

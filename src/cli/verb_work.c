@@ -19,13 +19,13 @@
 #include <unistd.h>
 
 static const char *const modes[] = {"at-least-once", "at-most-once", "fire-and-forget", NULL};
-enum { MINUTE_MS = 60 * 1000, DAY_MS = 24 * 60 * MINUTE_MS, MAX_QUEUES = 256 };
+enum { MINUTE_MS = 60 * 1000, INTERVAL_MIN_MS = 10, DAY_MS = 24 * 60 * MINUTE_MS, MAX_QUEUES = 256 };
 
 struct work_options {
     emq_str name;
     int64_t concurrency, lock, stalled_interval, max_stalled, timeout, grace, max_jobs;
     int32_t mode;
-    bool    exit_when_empty, stream, has_concurrency, has_max_stalled, has_interval;
+    bool    exit_when_empty, stream, has_concurrency, has_max_stalled, has_interval, has_grace;
 };
 #define AT(member) .at = offsetof(struct work_options, member)
 #define SEEN(member) .seen_at = offsetof(struct work_options, member)
@@ -43,7 +43,7 @@ static const struct cli_option work_table[] = {
      .max = 1000000, .help = "recoveries a job may have (3)"},
     {.name = "--timeout", .type = CLI_SPAN, AT(timeout), .value = "D", .max = INT64_C(365) * DAY_MS,
      .help = "run limit for jobs without one of their own"},
-    {.name = "--grace", .type = CLI_SPAN, AT(grace), .value = "D", .max = DAY_MS,
+    {.name = "--grace", .type = CLI_SPAN, AT(grace), SEEN(has_grace), .value = "D", .max = DAY_MS,
      .help = "how long running jobs may go on after TERM or INT (25s)"},
     {.name = "--exit-when-empty", .type = CLI_FLAG, AT(exit_when_empty),
      .help = "end when nothing is waiting, active or to be retried"},
@@ -204,7 +204,7 @@ static void fill(const struct work_options *o, emq_worker_opts *out)
     out->stalled_interval_ms = !o->has_interval ? 0 : o->stalled_interval ? o->stalled_interval : -1;
     out->max_stalled = !o->has_max_stalled ? 0 : o->max_stalled ? o->max_stalled : -1;
     out->timeout_ms = o->timeout;
-    out->grace_ms = o->grace;
+    out->grace_ms = o->has_grace && o->grace == 0 ? 1 : o->grace;
     out->concurrency = !o->has_concurrency ? 1 : o->concurrency ? (int32_t)o->concurrency : -1;
     out->mode = o->mode;
     out->exit_when_empty = o->exit_when_empty;
@@ -219,8 +219,12 @@ static int run_work(struct cli *cli)
     struct watch            watch = {.cli = cli};
     emq_worker_stats        stats = {.size = sizeof stats};
 
-    if (!cli->args.rest || !cli->args.rest[0])
+    if (!cli->args.rest || !cli->args.rest[0] || !cli->args.rest[0][0])
         return cli_usage(cli, "the program is missing: emq work %s", cli->verb->usage);
+    const struct work_options *o = cli->options;
+    if (o->stalled_interval > 0 && o->stalled_interval < INTERVAL_MIN_MS)
+        return cli_usage(cli, "--stalled-interval: %lldms is outside %dms to 1d; 0 = never",
+                         (long long)o->stalled_interval, INTERVAL_MIN_MS);
     int code = parse_queues(cli, queues, pointers);
     if (code != CLI_OK)
         return code;
@@ -277,8 +281,10 @@ static int run_one(struct cli *cli)
     struct watch              watch = {.cli = cli};
     emq_worker_stats          stats = {.size = sizeof stats};
 
-    if (!cli->args.rest || !cli->args.rest[0])
-        return cli_usage(cli, "the program is missing: emq run %s", cli->verb->usage);
+    if (!cli->args.rest || !cli->args.rest[0] || !cli->args.rest[0][0]) {
+        cli_usage(cli, "the program is missing: emq run %s", cli->verb->usage);
+        return CLI_OWN_FAILURE;
+    }
     emq_worker_opts opts = {.size = sizeof opts, .queues = &pointer, .n_queues = 1, .max_jobs = 1,
                             .concurrency = 1, .lock_ms = o->lock, .timeout_ms = o->timeout,
                             .argv = (const char *const *)cli->args.rest, .on_event = on_event, .user = &watch};
@@ -297,12 +303,13 @@ const struct cli_verb cli_verb_run = {
     .summary = "run a program for one job",
     .usage = "QUEUE [--wait D] -- CMD [ARG...]",
     .help = "As `emq work`, for one job. Exits with the program's status, 124 if there was no job,\n"
-            "125 if emq itself failed.",
+            "125 if emq itself failed, the command line included.",
     .options = run_table,
     .options_size = sizeof(struct run_options),
     .min_words = 1,
     .max_words = 1,
     .opens = true,
     .takes_rest = true,
+    .own_failure = CLI_OWN_FAILURE,
     .run = run_one,
 };

@@ -149,7 +149,7 @@ H
     expect 124 emq run q --wait 100ms -- true
     emq add q x >/dev/null
     expect 125 emq run q -- ./no-such-program
-    expect 64 emq run q
+    expect 125 emq run q
 }
 
 @test "bad worker options are refused" {

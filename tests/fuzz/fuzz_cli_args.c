@@ -19,7 +19,7 @@ static void check_value(const struct cli_option *o, const void *into)
     }
     if (o->type == CLI_SPAN) {
         int64_t v = *(const int64_t *)(const void *)at;
-        FUZZ_CHECK(v >= 0 && v <= EMQ__SPAN_MAX_MS);
+        FUZZ_CHECK(v >= (o->optional ? -1 : 0) && v <= EMQ__SPAN_MAX_MS);
     }
     if (o->type == CLI_CHOICE) {
         int32_t v = *(const int32_t *)(const void *)at, n = 0;

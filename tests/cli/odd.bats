@@ -1,0 +1,99 @@
+#!/usr/bin/env bats
+# Odd ways to call it: empty values, closed streams, readers that go away.
+load common
+
+@test "an empty value, as of a variable that is not set, is refused" {
+    local option
+    for option in --id --dedup --group --name --batch --prefix --url; do
+        expect 64 emq add q x "$option" ""
+        says "$option: the value is empty"
+    done
+    expect 64 emq add q x --id=
+    expect 64 emq settle q 1 --token "" --failed x
+    expect 64 emq work q --name "" -- true
+    expect 64 emq work q -- ""
+    expect 64 emq add q @
+    says '"@" names no file'
+    [ -z "$(emq ls)" ]
+}
+
+@test "data, results and reasons may be empty" {
+    emq add q "" >/dev/null
+    local token
+    token=$(emq take q --json | jq -r .token)
+    expect 0 emq edit q 1 --data ""
+    expect 0 emq settle q 1 --token "$token" --failed "" --stack ""
+    [ "$(emq show q 1 --json | jq -r '.state, .data')" = "$(printf 'failed\n')" ]
+}
+
+@test "without a verb the message says so" {
+    expect 64 emq --json
+    says "the verb is missing"
+}
+
+@test "closed standard streams are never mistaken for a file of the store" {
+    emq add q kept >/dev/null
+    expect 66 bash -c 'emq add q - <&-'
+    expect 66 bash -c 'emq add q --batch - <&-'
+    run bash -c 'emq show q none 2>&-'
+    [ "$status" -eq 1 ]
+    run bash -c 'emq add q second >&- 2>/dev/null'
+    [ "$status" -eq 74 ]
+    [ "$(emq ls q | wc -l)" -eq 2 ]
+    expect 0 bash -c 'emq work q --exit-when-empty --verbose -- cat <&- 2>&- >&-'
+    expect 0 emq stats q
+    [ -z "$stderr" ]
+    [ "$(head -c 8 queue.db-emq)" = EMQBELL1 ]
+}
+
+@test "a reader that goes away ends the program silently and soon" {
+    seq 3000 | sed 's/.*/{"text":"&"}/' | emq add q --batch - >/dev/null
+    run bash -c 'emq ls q 2>err | head -1; echo "${PIPESTATUS[0]}"'
+    [ "${lines[1]}" -eq 141 ]
+    [ ! -s err ]
+    run timeout 20 bash -c 'emq tail q --all --json 2>err | head -1 >/dev/null; echo "${PIPESTATUS[0]}"'
+    [ "$status" -eq 0 ]
+    [ ! -s err ]
+}
+
+@test "a wait of 0 does not wait" {
+    expect 1 timeout 20 emq take q --wait 0
+    expect 124 timeout 20 emq add q x --wait 0
+    local token
+    token=$(emq take q --json | jq -r .token)
+    expect 0 emq settle q 1 --token "$token" --retry 0 --failed again
+    [ "$(emq show q 1 --json | jq -r .state)" = waiting ]
+}
+
+@test "a grace of 0 stops running programs at once" {
+    emq add q x >/dev/null
+    emq work q --grace 0 --quiet -- sh -c 'touch up; exec sleep 60' &
+    until_true test -e up
+    kill -TERM $!
+    local start=$SECONDS
+    wait $! || :
+    [ $((SECONDS - start)) -lt 20 ]
+    [ "$(emq show q 1 --json | jq -r '.state, .attemptsMade' | tr '\n' ' ')" = "waiting 0 " ]
+}
+
+@test "logs --last counts lines, however they were written" {
+    emq add q x >/dev/null
+    emq work q --exit-when-empty --quiet -- sh -c 'seq 1 5000 >&2'
+    [ "$(emq logs q 1 --last 3 | tr '\n' ' ')" = "4998 4999 5000 " ]
+    [ "$(emq logs q 1 --last 2 --json | jq -r . | wc -l)" -eq 2 ]
+    [ "$(emq logs q 1 | wc -l)" -eq 5000 ]
+}
+
+@test "a batch may begin with a byte order mark and end lines as Windows does" {
+    printf '\xef\xbb\xbf{"text":"a"}\r\n\r\n{"text":"b"}\r\n' >batch
+    expect 0 emq add q --batch batch
+    [ "$output" = 2 ]
+}
+
+@test "whatever fails in run itself is 125" {
+    expect 125 emq run q --no-such-option -- true
+    expect 125 emq run "" -- true
+    expect 125 emq run q -- ""
+    expect 125 emq --url nonsense:x run q -- true
+    expect 0 emq run --help
+}
