@@ -218,6 +218,28 @@ void sq_checkpoint_rescue(struct sq_conn *c)
         (void)sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
 }
 
+bool sq_checkpoint_make_room(struct sq *s, struct sq_conn *c)
+{
+    enum { ROOM_MS = 200 };
+    struct timespec nap = {.tv_nsec = 2000000};
+    int rc;
+
+    if (sq_in_memory(s) || !c->db)
+        return false;
+    c->busy_until = emq__mono_add_ms(emq__mono_now(), ROOM_MS);
+    /* SQLite calls no busy handler when another checkpoint is running. */
+    while ((rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL)) ==
+               SQLITE_BUSY &&
+           emq__mono_now().us < c->busy_until.us)
+        (void)nanosleep(&nap, NULL);
+    if (rc == SQLITE_IOERR_FSYNC) {
+        atomic_store(&s->log_suspect, true);
+        atomic_store(&s->stale, true);
+    }
+    atomic_store(&s->checkpoint.no_room, rc != SQLITE_OK && rc != SQLITE_BUSY);
+    return rc == SQLITE_OK;
+}
+
 void sq_checkpoint_last(struct sq_conn *c)
 {
     if (!c->db)

@@ -193,6 +193,7 @@ static emq_status run_op(struct sq_tx *tx, struct sq_op *op, bool alone)
 enum ran {
     RAN,       /* all statuses are set */
     RAN_AGAIN, /* nothing happened, the locks were lost: on a fresh connection */
+    RAN_FULL,  /* nothing happened for lack of space; all statuses are set */
     RAN_APART  /* nothing happened, SQLite undid all for the sake of one: each for itself */
 };
 
@@ -211,6 +212,17 @@ static struct sq_op *cut_patient(struct sq_op *list)
     return NULL;
 }
 
+/* Puts ops in front of what was cut off before. */
+static void cut_off(struct sq_op *list, struct sq_op **rest)
+{
+    struct sq_op **end = &list;
+
+    while (*end)
+        end = &(*end)->next;
+    *end = *rest;
+    *rest = list;
+}
+
 /* Runs `list` in one transaction. What does not fit its time is cut off into *rest. */
 static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op *list,
                          struct sq_rings *rings, struct sq_op **rest)
@@ -221,7 +233,8 @@ static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op
     bool alone = !list->next;
 
     if (begin(s, c, sync, &tx, rings, list->until, &e) != EMQ_OK) {
-        *rest = e.status == EMQ_E_BUSY ? cut_patient(list) : NULL;
+        if (e.status == EMQ_E_BUSY)
+            cut_off(cut_patient(list), rest);
         fail_ops(list, &e, false);
         return RAN;
     }
@@ -229,20 +242,24 @@ static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op
     for (struct sq_op *op = list; op; op = op->next) {
         op->status = run_op(&tx, op, alone);
         good = good || !emq__is_failure(op->status);
+        if (whole_gone(c) && !alone)
+            return RAN_APART;
         if (whole_gone(c))
-            return alone ? RAN : RAN_APART;
+            return op->status == EMQ_E_FULL ? RAN_FULL : RAN;
         if (op->next && sq_monotonic_us() > stop_us) {
-            *rest = op->next;
+            cut_off(op->next, rest);
             op->next = NULL;
         }
     }
     if (!good) {
         rollback(c);
-        return RAN;
+        return alone && list->status == EMQ_E_FULL ? RAN_FULL : RAN;
     }
     atomic_fetch_add(&s->n_commits, 1);
     if (commit(s, c, &again, &e) != EMQ_OK)
         fail_ops(list, &e, true);
+    if (e.status == EMQ_E_FULL)
+        return RAN_FULL;
     return again ? RAN_AGAIN : RAN;
 }
 
@@ -250,10 +267,17 @@ static enum ran run_tries(struct sq *s, struct sq_conn *c, int sync, struct sq_o
                           struct sq_rings *rings, struct sq_op **rest)
 {
     enum ran r = RAN_AGAIN;
+    bool made_room = false;
 
     for (int i = 0; r == RAN_AGAIN && i < TRIES_MAX; i++) {
         sq_set_enter(s);
+        if (atomic_load(&s->checkpoint.no_room)) /* before the log takes what was freed meanwhile */
+            made_room = sq_checkpoint_make_room(s, c);
         r = run_once(s, c, sync, list, rings, rest);
+        if (r == RAN_FULL && !made_room) {
+            made_room = true;
+            r = sq_checkpoint_make_room(s, c) ? RAN_AGAIN : RAN_FULL;
+        }
         sq_set_leave(s);
     }
     return r;
