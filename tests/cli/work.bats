@@ -3,7 +3,7 @@ load common
 
 @test "work runs every job once and ends when the queue is empty" {
     for i in 1 2 3 4 5; do emq add q "$i" >/dev/null; done
-    expect 0 emq work q --exit-when-empty --concurrency 2 -- sh -c 'cat >>seen; echo >>seen'
+    expect 0 emq work q --exit-when-empty --concurrency 2 -- sh -c 'printf "%s\\n" "$(cat)" >>seen'
     [ "$(sort -n seen | tr '\n' ' ')" = "1 2 3 4 5 " ]
     [ "$(emq stats q --json | jq .completed)" = 5 ]
 }
