@@ -12,6 +12,8 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -164,6 +166,37 @@ static emq_status resolve_url(emq_str url, struct emq__arena *mem, emq_str *out,
     return EMQ_OK;
 }
 
+/* The same store for a process in another folder: programs of a worker get it in EMQ_URL. A folder
+ * that has no name any more leaves the URL as it is. */
+static emq_status absolute_url(emq_str url, struct emq__arena *mem, emq_str *out, emq_error *err)
+{
+    static const char scheme[] = "sqlite:", memory[] = ":memory:";
+    const size_t n = sizeof scheme - 1;
+    char folder[PATH_MAX], shown[3 * PATH_MAX];
+    bool bare = url.ptr[0] == '.';
+    size_t len = 0;
+
+    *out = url;
+    if (!bare) {
+        if (url.len <= n || strncasecmp(url.ptr, scheme, n) != 0 || url.ptr[n] == '/' ||
+            emq__str_starts(emq_strn(url.ptr + n, url.len - n), memory))
+            return EMQ_OK;
+    }
+    if (!getcwd(folder, sizeof folder) || folder[0] != '/')
+        return EMQ_OK;
+    for (const char *p = folder; *p; p++) {
+        if (!bare && (*p == '%' || *p == '?'))
+            len += (size_t)snprintf(shown + len, sizeof shown - len, "%%%02X", (unsigned)*p);
+        else
+            shown[len++] = *p;
+    }
+    shown[len] = '\0';
+    *out = bare ? emq__arena_printf(mem, "%s/%.*s", shown, EMQ_STR_ARG(url))
+                : emq__arena_printf(mem, "%s%s/%.*s", scheme, shown,
+                                    EMQ_STR_ARG(emq_strn(url.ptr + n, url.len - n)));
+    return out->ptr ? EMQ_OK : emq__no_memory(where_open, err);
+}
+
 /* ---- life -------------------------------------------------------------------------------- */
 
 static void free_client(emq_client *c)
@@ -289,8 +322,13 @@ emq_status emq_open(emq_client **out, emq_str url, const emq_open_opts *opts, em
         s = emq__engine_open(&e, url, o.io_timeout_ms ? o.io_timeout_ms : IO_TIMEOUT_DEFAULT_MS,
                              &log, &prefix, &mem, err);
     }
-    if (s == EMQ_OK)
-        s = emq__client_wrap(out, e, url, prefix, &o, err);
+    if (s == EMQ_OK) {
+        s = absolute_url(url, &mem, &url, err);
+        if (s == EMQ_OK)
+            s = emq__client_wrap(out, e, url, prefix, &o, err);
+        else
+            e->ops->close(e);
+    }
     emq__arena_free(&mem);
     return s;
 }

@@ -97,3 +97,18 @@ load common
     expect 125 emq --url nonsense:x run q -- true
     expect 0 emq run --help
 }
+
+@test "a program finds the store wherever it goes" {
+    mkdir "far 100%"
+    local url
+    for url in ./rel.db "sqlite:rel%20two.db?sync=off" "sqlite::memory:"; do
+        (cd "far 100%" && export EMQ_URL=$url &&
+            emq add q x >/dev/null &&
+            emq work q --exit-when-empty --quiet -- sh -c 'cd / && echo "$EMQ_URL" && emq add q2 child >&2' &&
+            echo "$url" && emq ls --json)
+    done >seen
+    [ ! -e /rel.db ]
+
+    [ "$(grep -c '"queue":"q2"' seen)" -eq 2 ]
+    [ -e "far 100%/rel two.db" ]
+}
