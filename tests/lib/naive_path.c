@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The model engine: the path of a job, from add to settle, and the duties around it.
+ * The model engine: the path of a job, from add to settle.
  */
 #include "lib/naive_internal.h"
 
@@ -229,18 +229,32 @@ static void count_limit(struct naive *n, struct nv_queue *q, struct limit l)
     q->limit_count++;
 }
 
-static void take_state(struct naive *n, struct nv_queue *q, int state, const struct emq__take *t,
-                       struct limit l, struct emq__taken *out, struct emq__arena *mem)
+/* Who is next? Looked for anew for each hand-out: the last one may have changed the line. */
+static struct nv_job *next_in_line(const struct nv_queue *q, int32_t mode)
 {
-    size_t          count;
-    struct nv_job **line = nv_sorted(q, state, &count);
+    struct nv_job *best = NULL;
 
-    for (size_t i = 0; i < count && out->n < (size_t)t->count; i++) {
-        struct nv_job *job = line[i];
-        if (nv_paused(q) || nv_maxed(q) || nv_limited_ms(n, q, l.max) > 0)
-            break;
-        if (t->mode == EMQ_FIRE_AND_FORGET && (job->j.parent_key.len || job->j.scheduler.len))
+    for (size_t i = 0; i < q->n_jobs; i++) {
+        struct nv_job *job = q->jobs[i];
+        if (job->j.state != EMQ_WAITING && job->j.state != EMQ_PRIORITIZED)
             continue;
+        if (mode == EMQ_FIRE_AND_FORGET && (job->j.parent_key.len || job->j.scheduler.len))
+            continue;
+        /* The priority, 0 for waiting, is ord1: one order for both lines. */
+        if (!best || job->ord1 < best->ord1 || (job->ord1 == best->ord1 && job->ord2 < best->ord2))
+            best = job;
+    }
+    return best;
+}
+
+static void take_from_line(struct naive *n, struct nv_queue *q, const struct emq__take *t,
+                           struct limit l, struct emq__taken *out, struct emq__arena *mem)
+{
+    while (out->n < (size_t)t->count && !nv_paused(q) && !nv_maxed(q) &&
+           !nv_limited_ms(n, q, l.max)) {
+        struct nv_job *job = next_in_line(q, t->mode);
+        if (!job)
+            break;
         if (job->j.deferred_failure.len) {
             (void)nv_fail(n, q, job, job->j.deferred_failure, NULL);
             out->deferred++;
@@ -251,7 +265,6 @@ static void take_state(struct naive *n, struct nv_queue *q, int state, const str
         out->jobs[out->n++] = t->mode == EMQ_FIRE_AND_FORGET ? pop(n, q, job, mem)
                                                              : nv_job_copy(n, job, mem);
     }
-    free(line);
 }
 
 static emq_status check_take(const struct emq__take *t, emq_error *err)
@@ -274,8 +287,7 @@ static void take(struct naive *n, struct nv_queue *q, const struct emq__take *t,
     if (l.max > 0)
         q->limit_max = l.max;
     (void)nv_promote_due(n, q, EMQ__BATCH_MAX);
-    take_state(n, q, EMQ_WAITING, t, l, out, mem);
-    take_state(n, q, EMQ_PRIORITIZED, t, l, out, mem);
+    take_from_line(n, q, t, l, out, mem);
     out->limited_ms = nv_limited_ms(n, q, l.max);
     out->next_due_at_ms = nv_next_due(q);
     out->paused = nv_paused(q);
@@ -434,165 +446,3 @@ static emq_status do_settle(struct naive *n, const struct emq__settle_req *req,
     return EMQ_OK;
 }
 NV_ACT_ONCE(settle)
-
-/* ---- duties */
-
-static emq_status do_extend(struct naive *n, const struct emq__extend_req *req,
-                            struct emq__extend_res *res, struct emq__arena *mem, emq_error *err)
-{
-    (void)err;
-    res->n = req->n;
-    res->extended = emq__arena_zalloc(mem, req->n ? req->n : 1, sizeof *res->extended);
-    if (!res->extended)
-        abort();
-    for (size_t i = 0; i < req->n; i++) {
-        const struct emq__extend_entry *en = req->entries[i];
-        struct nv_job *job = nv_job_visible(nv_queue_find(n, en->prefix, en->queue), en->id);
-        if (!job || job->j.state != EMQ_ACTIVE || !emq__str_eq(job->j.token, en->token)) {
-            res->extended[i].outcome = EMQ_LOST;
-            continue;
-        }
-        job->lock_end_at_ms = n->now_ms + req->lock_ms;
-        res->extended[i].cancel = job->j.cancel != 0;
-    }
-    return EMQ_OK;
-}
-NV_ACT(extend)
-
-/* "<worker>:<digits>" of this worker? */
-static bool is_token_of(emq_str token, emq_str worker)
-{
-    if (token.len <= worker.len + 1 || memcmp(token.ptr, worker.ptr, worker.len) != 0 ||
-        token.ptr[worker.len] != ':')
-        return false;
-    for (size_t i = worker.len + 1; i < token.len; i++)
-        if (token.ptr[i] < '0' || token.ptr[i] > '9')
-            return false;
-    return true;
-}
-
-static emq_status do_claims(struct naive *n, const struct emq__claims_req *req,
-                            struct emq__claims_res *res, struct emq__arena *mem, emq_error *err)
-{
-    size_t total = 0;
-
-    (void)err;
-    for (size_t i = 0; i < n->n_queues; i++)
-        total += n->queues[i]->n_jobs;
-    res->jobs = emq__arena_zalloc(mem, total + 1, sizeof(struct emq__job *));
-    if (!res->jobs)
-        abort();
-    for (size_t i = 0; i < n->n_queues; i++) {
-        struct nv_queue *q = n->queues[i];
-        size_t           count;
-        struct nv_job  **active = nv_sorted(q, EMQ_ACTIVE, &count);
-        for (size_t k = 0; k < count && emq__str_eq(q->prefix, req->prefix); k++)
-            if (is_token_of(active[k]->j.token, req->worker))
-                res->jobs[res->n++] = nv_job_copy(n, active[k], mem);
-        free(active);
-    }
-    return EMQ_OK;
-}
-NV_ACT(claims)
-
-static int by_lock_end(const void *a, const void *b)
-{
-    const struct nv_job *x = *(struct nv_job *const *)a, *y = *(struct nv_job *const *)b;
-    if (x->lock_end_at_ms != y->lock_end_at_ms)
-        return x->lock_end_at_ms < y->lock_end_at_ms ? -1 : 1;
-    return x->j.fence < y->j.fence ? -1 : x->j.fence > y->j.fence;
-}
-
-static int by_fence(const void *a, const void *b)
-{
-    const struct nv_job *x = *(struct nv_job *const *)a, *y = *(struct nv_job *const *)b;
-    return x->j.fence < y->j.fence ? -1 : x->j.fence > y->j.fence;
-}
-
-static void reverse(emq_str *v, size_t n)
-{
-    for (size_t i = 0; i < n / 2; i++) {
-        emq_str t = v[i];
-        v[i] = v[n - 1 - i];
-        v[n - 1 - i] = t;
-    }
-}
-
-static emq_status do_sweep(struct naive *n, const struct emq__sweep_req *req,
-                           struct emq__sweep_res *res, struct emq__arena *mem, emq_error *err)
-{
-    struct nv_queue *q = nv_queue_find(n, req->prefix, req->queue);
-    size_t           count, ended = 0;
-
-    (void)err;
-    if (!q)
-        return EMQ_OK;
-    nv_trim_expired(n, q);
-    struct nv_job **list = nv_sorted(q, EMQ_ACTIVE, &count);
-    for (size_t i = 0; i < count; i++)
-        if (!nv_locked(n, list[i]))
-            list[ended++] = list[i];
-    if (ended)
-        qsort(list, ended, sizeof *list, by_lock_end);
-    size_t slice = req->limit > 0 && ended > (size_t)req->limit ? (size_t)req->limit : ended;
-    res->more = slice < ended;
-    if (slice)
-        qsort(list, slice, sizeof *list, by_fence);
-    res->recovered = emq__arena_zalloc(mem, slice + 1, sizeof(emq_str));
-    res->failed = emq__arena_zalloc(mem, slice + 1, sizeof(emq_str));
-    if (!res->recovered || !res->failed)
-        abort();
-    for (size_t i = slice; i-- > 0;) { /* each goes to the front: the lowest fence comes last */
-        emq_str id = nv_put(mem, list[i]->j.id);
-        int state = nv_stall(n, q, list[i], req->max_stalled, emq_cstr(""), NULL);
-        if (state == EMQ_WAITING || state == EMQ_PRIORITIZED)
-            res->recovered[res->n_recovered++] = id;
-        else
-            res->failed[res->n_failed++] = id;
-    }
-    free(list);
-    reverse(res->recovered, res->n_recovered);
-    reverse(res->failed, res->n_failed);
-    return EMQ_OK;
-}
-NV_ACT_ONCE(sweep)
-
-static emq_status do_promote(struct naive *n, const struct emq__promote_req *req,
-                             struct emq__promote_res *res, struct emq__arena *mem, emq_error *err)
-{
-    struct nv_queue *q = nv_queue_find(n, req->prefix, req->queue);
-
-    (void)mem;
-    (void)err;
-    if (!q)
-        return EMQ_OK;
-    res->count = nv_promote_due(n, q, req->limit > 0 ? req->limit : EMQ__BATCH_MAX);
-    res->next_due_at_ms = nv_next_due(q);
-    res->more = res->next_due_at_ms > 0 && res->next_due_at_ms <= n->now_ms;
-    return EMQ_OK;
-}
-NV_ACT(promote)
-
-static emq_status do_wait(struct naive *n, const struct emq__wait_req *req,
-                          struct emq__wait_res *res, struct emq__arena *mem, emq_error *err)
-{
-    (void)res;
-    (void)mem;
-    (void)err;
-    if (req->cancelled && atomic_load(req->cancelled))
-        return EMQ_CANCELLED;
-    return n->ticket != req->ticket ? EMQ_OK : EMQ_TIMEOUT;
-}
-NV_ACT(wait)
-
-static emq_status do_wake(struct naive *n, const struct emq__wake_req *req,
-                          struct emq__wake_res *res, struct emq__arena *mem, emq_error *err)
-{
-    (void)req;
-    (void)res;
-    (void)mem;
-    (void)err;
-    nv_ring(n);
-    return EMQ_OK;
-}
-NV_ACT(wake)
