@@ -115,7 +115,10 @@ static int parse_queues(struct cli *cli, emq_worker_queue *queues, const emq_wor
 static int open_signals(sigset_t *set)
 {
     static const int wanted[] = {SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2};
+    struct sigaction hangup;
     sigemptyset(set);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup stays in force */
+        sigaddset(set, SIGHUP);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(wanted); i++)
         sigaddset(set, wanted[i]);
     pthread_sigmask(SIG_BLOCK, set, NULL);
@@ -123,7 +126,7 @@ static int open_signals(sigset_t *set)
     return signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* TERM, INT: drain; again, or QUIT: now. USR1: quiet on and off. USR2: state to stderr. */
+/* TERM, INT, HUP: drain; again, or QUIT: now. USR1: quiet on and off. USR2: state to stderr. */
 static void obey(struct cli *cli, emq_worker *w, uint32_t sig, int *stops)
 {
     switch (sig) {
@@ -247,8 +250,8 @@ const struct cli_verb cli_verb_work = {
         "Lines on descriptor 3: \"progress JSON\", \"log TEXT\", \"retry-after D\".\n\n"
         "Exit 0: completed. 75 or 111: given back after its backoff, no attempt charged, at most 100 hand-outs.\n"
         "65 or 100: failed for good. Any other: this attempt failed. Killed by a signal: counted as a stall.\n\n"
-        "TERM or INT: takes nothing new, waits for running jobs for --grace, gives the rest back; again, or\n"
-        "QUIT: now. USR1: quiet on and off. USR2: state to stderr.\n"
+        "TERM, INT or HUP: takes nothing new, waits for running jobs for --grace, gives the rest back; again,\n"
+        "or QUIT: now. USR1: quiet on and off. USR2: state to stderr.\n"
         "Exits 1 if a job it ran failed for good, 78 if the program could not be started.",
     .options = work_table,
     .options_size = sizeof(struct work_options),

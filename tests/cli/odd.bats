@@ -108,7 +108,25 @@ load common
             echo "$url" && emq ls --json)
     done >seen
     [ ! -e /rel.db ]
-
     [ "$(grep -c '"queue":"q2"' seen)" -eq 2 ]
     [ -e "far 100%/rel two.db" ]
+}
+
+@test "a hangup drains as TERM does, unless nohup has it ignored" {
+    emq add q x >/dev/null
+    emq work q --quiet -- sh -c 'touch up; until [ -e go ]; do sleep 0.05; done; echo done' &
+    until_true test -e up
+    kill -HUP $!
+    touch go
+    wait $!
+    [ "$(emq show q 1 --result)" = done ]
+    rm up go
+    emq add q y >/dev/null
+    nohup emq work q --quiet --max-jobs 2 -- sh -c 'touch up; until [ -e go ]; do sleep 0.05; done; cat' &
+    until_true test -e up
+    kill -HUP $!
+    touch go
+    emq add q z >/dev/null
+    wait $!
+    [ "$(emq show q 3 --result)" = z ]
 }
