@@ -173,6 +173,17 @@ static void make_schema(struct bare *b)
     (void)sqlite3_finalize(st);
 }
 
+/* The busy handler is not asked here, and two processes may begin with the same new file. */
+static void log_mode(struct bare *b)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    int rc;
+
+    while ((rc = sqlite3_exec(b->db, "PRAGMA journal_mode=WAL", NULL, NULL, NULL)) == SQLITE_BUSY)
+        (void)nanosleep(&nap, NULL);
+    must(b, rc, SQLITE_OK);
+}
+
 void bare_open(struct bare *b, const struct plan *p, int index)
 {
     char pragma[80];
@@ -189,7 +200,7 @@ void bare_open(struct bare *b, const struct plan *p, int index)
     must(b, sqlite3_open(p->path, &b->db), SQLITE_OK);
     (void)sqlite3_busy_timeout(b->db, 60000);
     (void)snprintf(pragma, sizeof pragma, "PRAGMA synchronous=%s", sync_name(p->sync));
-    run(b, "PRAGMA journal_mode=WAL");
+    log_mode(b);
     run(b, pragma);
     run(b, "PRAGMA journal_size_limit=16777216; PRAGMA temp_store=MEMORY; PRAGMA mmap_size=0;"
            "PRAGMA cache_size=-8000; PRAGMA wal_autocheckpoint=1000");
