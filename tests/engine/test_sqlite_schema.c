@@ -8,6 +8,7 @@
 #include "lib/test.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 static char path[600];
 
@@ -92,16 +93,37 @@ EMQ_TEST(a_file_of_a_newer_version_is_refused_and_not_touched)
 
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
     close_store(e);
-    shell("PRAGMA user_version=2; PRAGMA wal_checkpoint(TRUNCATE)");
+    shell("UPDATE emq_schema SET version=2; PRAGMA wal_checkpoint(TRUNCATE)");
     size_t n = slurp(path, &before);
     CHECK_STATUS(open_store(&e, &err), EMQ_E_VERSION);
     CHECK(strstr(err.text, "version 2") != NULL);
     CHECK_INT(slurp(path, &after), n);
     CHECK(memcmp(before, after, n) == 0);
-    ask("PRAGMA user_version", version, sizeof version);
+    ask("SELECT version FROM emq_schema", version, sizeof version);
     CHECK_STR(emq_cstr(version), "2");
     free(before);
     free(after);
+}
+
+EMQ_TEST(an_application_keeps_its_user_version_and_its_tables)
+{
+    struct emq__engine *e;
+    emq_error           err = {0};
+    char                text[20];
+
+    CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err); /* only for its path */
+    close_store(e);
+    (void)unlink(path);
+    shell("PRAGMA user_version=99; PRAGMA application_id=7; CREATE TABLE mine(a); INSERT INTO mine VALUES (5)");
+    CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
+    CHECK_STATUS_ERR(add_job(e, "1", &err), EMQ_OK, &err);
+    close_store(e);
+    ask("PRAGMA user_version", text, sizeof text);
+    CHECK_STR(emq_cstr(text), "99");
+    ask("PRAGMA application_id", text, sizeof text);
+    CHECK_STR(emq_cstr(text), "7");
+    ask("SELECT a FROM mine", text, sizeof text);
+    CHECK_STR(emq_cstr(text), "5");
 }
 
 EMQ_TEST(a_file_that_was_migrated_meanwhile_is_not_written)
@@ -112,7 +134,7 @@ EMQ_TEST(a_file_that_was_migrated_meanwhile_is_not_written)
 
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
     CHECK_STATUS_ERR(add_job(e, "1", &err), EMQ_OK, &err);
-    shell("PRAGMA user_version=2");
+    shell("UPDATE emq_schema SET version=2");
     CHECK_STATUS(add_job(e, "2", &err), EMQ_E_VERSION);
     ask("SELECT count(*) FROM emq_job", jobs, sizeof jobs);
     CHECK_STR(emq_cstr(jobs), "1");
@@ -167,7 +189,7 @@ EMQ_TEST(every_table_is_strict_and_named_ours)
 /* Whole-store checks and small lists. */
 static bool may_scan(const char *name)
 {
-    static const char *const list[] = {"schema_create", "stage_expired"};
+    static const char *const list[] = {"schema_create", "schema_exists", "stage_expired"};
 
     if (strncmp(name, "dump_", 5) == 0)
         return true;

@@ -13,11 +13,23 @@
 #include "base/error.h"
 
 #include <signal.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 enum { PASSIVE_PAGES = 1000, RESTART_PAGES = 4000, TURN_MS = 500 };
-/* After a restart that a reader prevented, the next is tried when the log has grown by this much. */
-enum { RETRY_PAGES = 2000 };
+/* With less free than this, the log is moved after so few pages: it must not take the room that its
+ * pages will need in the database file. */
+enum { TIGHT_BYTES = 64 * 1024 * 1024, TIGHT_PAGES = 50 };
+
+/* Pages in the log at which it is first moved. */
+static int first_pages(const struct sq *s)
+{
+    struct statvfs fs;
+
+    if (sq_in_memory(s) || statvfs(s->file.path, &fs) != 0)
+        return PASSIVE_PAGES;
+    return fs.f_bavail < TIGHT_BYTES / fs.f_frsize ? TIGHT_PAGES : PASSIVE_PAGES;
+}
 
 int sq_checkpoint_hook(void *arg, sqlite3 *db, const char *name, int pages)
 {
@@ -98,27 +110,28 @@ static int passive(struct sq *s, int *pages, int *moved)
 static void run_in_set(struct sq *s)
 {
     struct sq_checkpoint *k = &s->checkpoint;
-    int pages, moved, now;
+    int pages, moved, now, first = first_pages(s);
+    int restart_at = first / PASSIVE_PAGES > 0 ? RESTART_PAGES : 2 * first;
 
     if (sq_conn_ready(s, &k->conn, s->sync, &k->failure) != EMQ_OK) {
-        atomic_store(&k->ask_at, atomic_load(&k->pages) + PASSIVE_PAGES / 2);
+        atomic_store(&k->ask_at, atomic_load(&k->pages) + first / 2);
         return;
     }
     now = passive(s, &pages, &moved);
-    if (now >= RESTART_PAGES &&
-        now - moved > PASSIVE_PAGES) /* less to copy while writers stand still */
+    if (now >= restart_at &&
+        now - moved > first) /* less to copy while writers stand still */
         now = passive(s, &pages, &moved);
-    if (now >= RESTART_PAGES) {
+    if (now >= restart_at) {
         pages = now;
         restart(s, &pages);
     }
-    if (pages >= RESTART_PAGES)
-        atomic_store(&k->ask_at, pages + RETRY_PAGES);
+    if (pages >= restart_at)
+        atomic_store(&k->ask_at, pages + restart_at / 2);
     else if (pages < 0 ||
              moved < pages) /* another does it; or commits went on, or readers hold it */
-        atomic_store(&k->ask_at, atomic_load(&k->pages) + PASSIVE_PAGES / 2);
+        atomic_store(&k->ask_at, atomic_load(&k->pages) + first / 2);
     else
-        atomic_store(&k->ask_at, PASSIVE_PAGES);
+        atomic_store(&k->ask_at, first);
 }
 
 static void run_once(struct sq *s)
@@ -158,7 +171,7 @@ emq_status sq_checkpoint_start(struct sq *s, emq_error *err)
     struct sq_checkpoint *k = &s->checkpoint;
     sigset_t all, old;
 
-    atomic_store(&k->ask_at, PASSIVE_PAGES);
+    atomic_store(&k->ask_at, first_pages(s));
     int rc = pthread_mutex_init(&k->mu, NULL);
     if (rc != 0)
         return emq__fail(err, EMQ_E_SYSTEM, rc, "open", "mutex");
@@ -237,6 +250,7 @@ bool sq_checkpoint_make_room(struct sq *s, struct sq_conn *c)
         atomic_store(&s->stale, true);
     }
     atomic_store(&s->checkpoint.no_room, rc != SQLITE_OK && rc != SQLITE_BUSY);
+    atomic_store(&s->checkpoint.ask_at, TIGHT_PAGES);
     return rc == SQLITE_OK;
 }
 

@@ -8,10 +8,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-enum {
-    SCHEMA_VERSION = 1,         /* PRAGMA user_version of the last step */
-    APPLICATION_ID = 0x454d5131 /* "EMQ1", for file(1) */
-};
+/* The last step; kept in emq_schema, because user_version is the application's. */
+enum { SCHEMA_VERSION = 1 };
 
 /* steps[v] leads from version v to v + 1. */
 static const enum sq_sql steps[SCHEMA_VERSION] = {SQ_SQL_schema_create};
@@ -22,18 +20,27 @@ static emq_status run(struct sq_conn *c, const char *sql, emq_error *err)
     return rc == SQLITE_OK ? EMQ_OK : sq_error(c, rc, "schema", err);
 }
 
-static emq_status version_of(struct sq_conn *c, int64_t *version, emq_error *err)
+/* The number that a statement gives, 0 without a row. */
+static emq_status number_of(struct sq_conn *c, enum sq_sql id, int64_t *out, emq_error *err)
 {
-    sqlite3_stmt *st = sq_stmt(c, SQ_SQL_schema_version, err);
+    sqlite3_stmt *st = sq_stmt(c, id, err);
     bool row = false;
     emq_status s;
 
     if (!st)
         return err && err->status < 0 ? (emq_status)err->status : EMQ_E_STORE;
     s = sq_step(c, st, &row, "schema", err);
-    *version = row ? sq_col_i64(st, 0) : 0;
+    *out = row ? sq_col_i64(st, 0) : 0;
     (void)sqlite3_reset(st);
     return s;
+}
+
+/* 0 = no schema of ours yet. */
+static emq_status version_of(struct sq_conn *c, int64_t *version, emq_error *err)
+{
+    emq_status s = number_of(c, SQ_SQL_schema_exists, version, err);
+
+    return s == EMQ_OK && *version ? number_of(c, SQ_SQL_schema_version, version, err) : s;
 }
 
 static emq_status refuse_newer(int64_t version, emq_error *err)
@@ -44,23 +51,19 @@ static emq_status refuse_newer(int64_t version, emq_error *err)
                      (long long)version, SCHEMA_VERSION);
 }
 
-static emq_status set_number(struct sq_conn *c, const char *pragma, int64_t n, emq_error *err)
-{
-    char sql[80];
-
-    snprintf(sql, sizeof sql, "PRAGMA %s=%lld", pragma, (long long)n);
-    return run(c, sql, err);
-}
-
 static emq_status migrate(struct sq_conn *c, int64_t version, emq_error *err)
 {
     emq_status s = EMQ_OK;
 
     for (; s == EMQ_OK && version < SCHEMA_VERSION; version++)
         s = run(c, sq_sql_text[steps[version]], err);
-    if (s == EMQ_OK)
-        s = set_number(c, "application_id", APPLICATION_ID, err);
-    return s == EMQ_OK ? set_number(c, "user_version", SCHEMA_VERSION, err) : s;
+    if (s != EMQ_OK)
+        return s;
+    sqlite3_stmt *st = sq_stmt(c, SQ_SQL_schema_set_version, err);
+    if (!st)
+        return err && err->status < 0 ? (emq_status)err->status : EMQ_E_STORE;
+    sq_bind_i64(st, 1, SCHEMA_VERSION);
+    return sq_exec(c, st, "schema", err);
 }
 
 /* The row of this boot; locks carry its number. */
@@ -111,7 +114,7 @@ emq_status sq_schema_setup(struct sq *s, struct sq_conn *c, emq_error *err)
 emq_status sq_schema_check(struct sq_tx *tx, emq_error *err)
 {
     int64_t version = 0;
-    emq_status s = version_of(tx->conn, &version, err);
+    emq_status s = number_of(tx->conn, SQ_SQL_schema_version, &version, err);
 
     if (s != EMQ_OK || version == SCHEMA_VERSION)
         return s;

@@ -109,7 +109,7 @@ void sq_borrow_end(struct sq_conn *c);
 /* schema.c: called by open (and after the file was replaced) with a connection outside a transaction;
  * begins and ends its own. Calls sq_set_boot(). */
 emq_status sq_schema_setup(struct sq *s, struct sq_conn *c, emq_error *err);
-/* user_version must still be ours. E_VERSION otherwise. sq_write() calls it once a transaction, so that
+/* The schema's version must still be ours. E_VERSION otherwise. sq_write() calls it once a transaction, so that
  * acts need not; emq__sqlite_add_on() calls it itself. */
 emq_status sq_schema_check(struct sq_tx *tx, emq_error *err);
 

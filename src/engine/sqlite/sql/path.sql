@@ -4,7 +4,13 @@
 -- One invariant: each finds its rows through an index; no cost grows with the backlog.
 
 -- name: schema_version
-PRAGMA user_version;
+SELECT version FROM emq_schema WHERE one = 1;
+
+-- name: schema_exists
+SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'emq_schema';
+
+-- name: schema_set_version
+UPDATE emq_schema SET version = ?1 WHERE one = 1;
 
 -- ---- queues
 

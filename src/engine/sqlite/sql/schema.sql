@@ -25,6 +25,12 @@
 -- Payloads over 1 KiB live in emq_data and emq_result, so that a move does not rewrite them.
 
 -- name: schema_create
+CREATE TABLE emq_schema (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    version INTEGER NOT NULL -- of the last step; user_version is the application's
+) STRICT;
+INSERT INTO emq_schema VALUES (1, 0);
+
 CREATE TABLE emq_boot (
     boot       INTEGER PRIMARY KEY,
     boot_id    TEXT NOT NULL UNIQUE, -- the kernel's
