@@ -18,7 +18,9 @@
  *   threads    an emq_client may be used from any number of threads at once. An emq_job belongs to
  *              one thread at a time.
  *   fork       handles do not survive fork(): in the child every call answers EMQ_E_FORKED;
- *              emq_close() there frees memory and touches nothing that the parent uses.
+ *              emq_close() there frees memory and touches nothing that the parent uses. The child
+ *              may open a client of its own if no call and no worker of the parent was at work
+ *              when it forked; else only after exec(), as locks inside of SQLite stay taken.
  *   signals    the library installs no handler and blocks all signals in its own threads.
  */
 #ifndef ECHOMQ_ECHOMQ_H
@@ -325,7 +327,7 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_wait(emq_client *c, emq_str queue, e
                                                  int64_t timeout_ms, emq_job **out, emq_error *err);
 
 /* Reads log lines of a job, oldest first. start from 0; count 0 = all. *out: strings in one block,
- * released with emq_list_free(). */
+ * released with emq_list_free(). EMQ_OK, EMQ_NOT_FOUND (no such job), failures. */
 typedef struct emq_list emq_list; /* an owned array, of strings or of jobs */
 ECHOMQ_API size_t         emq_list_len(const emq_list *l);
 ECHOMQ_API emq_str        emq_list_str(const emq_list *l, size_t i);
@@ -359,7 +361,8 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_take(emq_client *c, emq_str queue,
                                                  const emq_take_opts *opts, emq_job **out,
                                                  emq_error *err);
 
-/* Renews a lock for lock_ms (0 = 30 s) from now. EMQ_OK, EMQ_LOST, failures. */
+/* Renews a lock for lock_ms (0 = 30 s) from now. EMQ_OK, EMQ_LOST (no such job counts as that),
+ * failures. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_extend(emq_client *c, emq_str queue, emq_str id,
                                                    emq_str token, int64_t lock_ms, emq_error *err);
 
@@ -448,8 +451,10 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_events(emq_client *c, emq_str queue,
 
 /* ---- administration ---------------------------------------------------------------------- */
 
-/* Each act on one job: EMQ_OK, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_LOCKED (active, under a live
- * lock: use cancel, or wait), failures. */
+/* Each act on one job: EMQ_OK, EMQ_NOT_FOUND, failures. EMQ_WRONG_STATE: retry of a job that is not
+ * finished, promote or set_delay of one that is not delayed, cancel of one that is finished.
+ * EMQ_LOCKED: remove of an active job under a live lock; use cancel, or wait. set_priority of a job
+ * that does not wait counts from its next return to the line. */
 typedef enum emq_retry_flags {
     EMQ_RETRY_RESET_ATTEMPTS = 1 /* full budget and backoff from the start; else one more run */
 } emq_retry_flags;
@@ -471,7 +476,7 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_set_delay(emq_client *c, emq_str que
 
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_pause(emq_client *c, emq_str queue, emq_error *err);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_resume(emq_client *c, emq_str queue, emq_error *err);
-/* Limit of active jobs over all workers; 0 removes it. */
+/* Limit of active jobs over all workers, at most 2^53; 0 removes it. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_set_concurrency(emq_client *c, emq_str queue,
                                                             int64_t limit, emq_error *err);
 /* Removes all waiting and prioritized jobs, with_delayed also the delayed ones. Bounded slices

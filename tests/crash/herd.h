@@ -39,14 +39,16 @@ int herd_distinct(struct herd *h, char what, int *most);
 int64_t herd_state(struct herd *h, int state); /* jobs in it */
 emq_job *herd_job(struct herd *h, const char *id);
 
-#define HERD_WAIT_FOR(condition)                                                        \
-    do {                                                                                \
-        int64_t until_ = emq__mono_now().us / 1000 + 90000;                             \
-        while (!(condition)) {                                                          \
-            if (emq__mono_now().us / 1000 > until_)                                     \
-                fail_msg("%s:%d: waited 90 s for: %s", __FILE__, __LINE__, #condition); \
-            herd_nap(5);                                                                \
-        }                                                                               \
+#define HERD_WAIT_FOR(condition) HERD_WAIT_SECONDS(90, condition)
+#define HERD_WAIT_SECONDS(seconds, condition)                                              \
+    do {                                                                                   \
+        int64_t until_ = emq__mono_now().us / 1000 + (seconds)*INT64_C(1000);              \
+        while (!(condition)) {                                                             \
+            if (emq__mono_now().us / 1000 > until_)                                        \
+                fail_msg("%s:%d: waited %d s for: %s", __FILE__, __LINE__, (int)(seconds), \
+                         #condition);                                                      \
+            herd_nap(5);                                                                   \
+        }                                                                                  \
     } while (0)
 void herd_nap(int64_t ms);
 
