@@ -47,6 +47,9 @@ static inline int64_t emq__sat_add(int64_t a, int64_t b)
     return r;
 }
 
+/* clang with _FORTIFY_SOURCE makes macros of some; gcc builds watch for both. */
+#ifndef __clang__
 #pragma GCC poison strcpy strcat sprintf vsprintf strtok atoi atol strncpy gets
+#endif
 
 #endif
