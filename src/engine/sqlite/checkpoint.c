@@ -111,15 +111,14 @@ static void run_in_set(struct sq *s)
 {
     struct sq_checkpoint *k = &s->checkpoint;
     int pages, moved, now, first = first_pages(s);
-    int restart_at = first / PASSIVE_PAGES > 0 ? RESTART_PAGES : 2 * first;
+    int restart_at = first == PASSIVE_PAGES ? RESTART_PAGES : 2 * first;
 
     if (sq_conn_ready(s, &k->conn, s->sync, &k->failure) != EMQ_OK) {
         atomic_store(&k->ask_at, atomic_load(&k->pages) + first / 2);
         return;
     }
     now = passive(s, &pages, &moved);
-    if (now >= restart_at &&
-        now - moved > first) /* less to copy while writers stand still */
+    if (now >= restart_at && now - moved > first) /* less to copy while writers stand still */
         now = passive(s, &pages, &moved);
     if (now >= restart_at) {
         pages = now;
