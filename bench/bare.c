@@ -157,14 +157,16 @@ static void make_schema(struct bare *b)
     bool exists;
 
     run(b, "BEGIN IMMEDIATE");
-    must(b, sqlite3_step(stmt(b, SQ_SQL_schema_version)), SQLITE_ROW);
-    exists = sqlite3_column_int64(stmt(b, SQ_SQL_schema_version), 0) > 0;
-    (void)sqlite3_reset(stmt(b, SQ_SQL_schema_version));
+    st = stmt(b, SQ_SQL_schema_exists);
+    exists = sqlite3_step(st) == SQLITE_ROW;
+    (void)sqlite3_reset(st);
     if (!exists) {
         run(b, sq_sql_text[SQ_SQL_schema_create]);
         run(b, "INSERT INTO emq_boot (boot, boot_id, seen_at_ms) VALUES (1, 'bare', 1);"
-               "INSERT INTO emq_queue (prefix, name) VALUES ('emq', 'q');"
-               "PRAGMA user_version = 1");
+               "INSERT INTO emq_queue (prefix, name) VALUES ('emq', 'q');");
+        st = stmt(b, SQ_SQL_schema_set_version);
+        (void)sqlite3_bind_int64(st, 1, 1);
+        done(b, st);
     }
     run(b, "COMMIT");
     must(b, sqlite3_prepare_v2(b->db, "SELECT max(boot) FROM emq_boot", -1, &st, NULL), SQLITE_OK);
