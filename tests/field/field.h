@@ -25,10 +25,10 @@ const char *field_path(const char *url);
  * any more. */
 void field_lose_bells(const char *url);
 
-#define FIELD_OK(call)                                                       \
-    do {                                                                     \
-        emq_error err_ = {0};                                                \
-        emq_error *err = &err_;                                              \
+#define FIELD_OK(call)                                                          \
+    do {                                                                        \
+        emq_error err_ = {0};                                                   \
+        emq_error *err = &err_;                                                 \
         test_check_status((int)(call), EMQ_OK, #call, __FILE__, __LINE__, err); \
     } while (0)
 

@@ -82,7 +82,8 @@ EMQ_TEST(a_clock_that_is_set_by_a_day_costs_no_lock_and_no_delayed_job)
     WAIT_FOR(wf_state(&b->f, "q", "hour") == EMQ_COMPLETED_STATE); /* its instant has come */
     CHECK_INT(wf_state(&b->f, "q", "week"), EMQ_DELAYED);
     int64_t fence = fence_of(b, "hour");
-    wf_add_opts(&b->f, "q", "tomorrow", "done", (emq_add_opts){.delay_ms = HOUR}); /* by that clock */
+    wf_add_opts(&b->f, "q", "tomorrow", "done",
+                (emq_add_opts){.delay_ms = HOUR}); /* by that clock */
 
     atomic_store(&step_ms, -DAY);
     nobody_lost_anything(&x);

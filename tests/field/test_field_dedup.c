@@ -73,8 +73,7 @@ static void out_forgotten(struct bench *b, const char *id)
 
 static void out_owner_died(struct bench *b, const char *id)
 {
-    emq_take_opts o = {
-        .size = sizeof o, .lock_ms = EMQ_LOCK_MIN_MS, .mode = EMQ_AT_MOST_ONCE};
+    emq_take_opts o = {.size = sizeof o, .lock_ms = EMQ_LOCK_MIN_MS, .mode = EMQ_AT_MOST_ONCE};
     emq_job *j = NULL;
     int64_t failed = 0;
 
@@ -100,7 +99,9 @@ EMQ_TEST(every_way_out_of_a_queue_releases_the_dedup_id)
         {"completed, not kept", out_worked, "done", {.keep_completed_count = EMQ_KEEP_NONE}},
         {"failed", out_worked, "fail", {0}},
         {"failed, not kept", out_worked, "fail", {.keep_failed_count = EMQ_KEEP_NONE}},
-        {"attempts used up", out_worked, "retry",
+        {"attempts used up",
+         out_worked,
+         "retry",
          {.attempts = 2, .backoff_type = EMQ_BACKOFF_NONE}},
         {"fire-and-forget", out_forgotten, "", {0}},
         {"its owner died", out_owner_died, "", {0}},
@@ -173,8 +174,9 @@ EMQ_TEST(a_late_outcome_of_a_removed_queue_makes_no_ghost_that_blocks_the_id)
                  EMQ_NOT_FOUND);
     CHECK_STATUS(emq_add_log(b->f.c, S("q"), S("a"), emq_job_token(j), S("late"), NULL),
                  EMQ_NOT_FOUND);
-    CHECK_INT(field_sql_i64(b->f.url, "SELECT (SELECT count(*) FROM emq_job) + (SELECT count(*) FROM "
-                                      "emq_queue) + (SELECT count(*) FROM emq_log)"),
+    CHECK_INT(field_sql_i64(b->f.url,
+                            "SELECT (SELECT count(*) FROM emq_job) + (SELECT count(*) FROM "
+                            "emq_queue) + (SELECT count(*) FROM emq_log)"),
               0);
     wf_add(&b->f, "q", "a", ""); /* not a duplicate of anything */
     wf_add(&b->f, "q", "b", "");
@@ -201,12 +203,14 @@ EMQ_TEST(a_queue_obliterated_under_a_live_worker_leaves_no_row)
     b->o.o.concurrency = 2;
     for (int i = 0; i < 20; i++) {
         emq_add_opts o = {.size = sizeof o,
-                          .id = i == 0 ? S("h0") : i == 1 ? S("h1") : NONE,
+                          .id = i == 0   ? S("h0")
+                                : i == 1 ? S("h1")
+                                         : NONE,
                           .delay_ms = i % 5 == 4 ? 3600000 : 0,
                           .dedup_id = i % 5 == 3 ? S(KEY) : NONE,
                           .priority = i % 5 == 2 ? 7 : 0};
-        emq_status s = emq_add(b->f.c, S("q"), S(i < 2 ? "log line tell 5 hold!" : "done"), &o, NULL,
-                               NULL);
+        emq_status s =
+            emq_add(b->f.c, S("q"), S(i < 2 ? "log line tell 5 hold!" : "done"), &o, NULL, NULL);
         CHECK(s == EMQ_OK || s == EMQ_DEDUPLICATED);
     }
     emq_worker *w = wf_start(&b->f, &b->o);
@@ -216,12 +220,13 @@ EMQ_TEST(a_queue_obliterated_under_a_live_worker_leaves_no_row)
     b->p.gate = 1;
     WAIT_FOR(wf_stats(w).lost == 2);
     wf_stop(w, 0);
-    CHECK_INT(field_sql_i64(b->f.url,
-                            "SELECT (SELECT count(*) FROM emq_job) + (SELECT count(*) FROM emq_queue) "
-                            "+ (SELECT count(*) FROM emq_meta) + (SELECT count(*) FROM emq_event) + "
-                            "(SELECT count(*) FROM emq_dedup) + (SELECT count(*) FROM emq_log) + "
-                            "(SELECT count(*) FROM emq_history)"),
-              0);
+    CHECK_INT(
+        field_sql_i64(b->f.url,
+                      "SELECT (SELECT count(*) FROM emq_job) + (SELECT count(*) FROM emq_queue) "
+                      "+ (SELECT count(*) FROM emq_meta) + (SELECT count(*) FROM emq_event) + "
+                      "(SELECT count(*) FROM emq_dedup) + (SELECT count(*) FROM emq_log) + "
+                      "(SELECT count(*) FROM emq_history)"),
+        0);
     bench_close(b);
 }
 

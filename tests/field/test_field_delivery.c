@@ -256,8 +256,9 @@ EMQ_TEST(five_kills_and_restarts_leave_counters_order_and_states_as_they_were)
     memcpy(url, b->f.url, sizeof url);
     wf_add(&b->f, "q", "failed", "fail");
     wf_add(&b->f, "q", "done", "result ok");
-    wf_add_opts(&b->f, "q", "retried", "retry",
-                (emq_add_opts){.attempts = 9, .backoff_type = EMQ_BACKOFF_FIXED, .backoff_ms = 86400000});
+    wf_add_opts(
+        &b->f, "q", "retried", "retry",
+        (emq_add_opts){.attempts = 9, .backoff_type = EMQ_BACKOFF_FIXED, .backoff_ms = 86400000});
     b->o.o.max_jobs = 3;
     wf_finish(wf_start(&b->f, &b->o));
     for (int i = 0; i < 40; i++) {
@@ -305,7 +306,8 @@ EMQ_TEST(jobs_whose_owner_always_dies_end_failed_and_are_counted_exactly)
     bench_close(b);
     FIELD_OK(emq_open(&c, S(url), NULL, err));
     emq_queue_stats st = field_stats(c, "q");
-    for (bool reopened = false; st.count[EMQ_COMPLETED_STATE] + st.count[EMQ_FAILED_STATE] < JOBS;) {
+    for (bool reopened = false;
+         st.count[EMQ_COMPLETED_STATE] + st.count[EMQ_FAILED_STATE] < JOBS;) {
         emq_job *j = NULL;
         emq_status s = emq_take(c, S("q"), &take, &j, NULL);
         if (s == EMQ_OK) {
@@ -393,7 +395,8 @@ EMQ_TEST(damaged_rows_at_the_head_of_the_line_do_not_block_the_good_ones_behind)
 
     wf_add_n(&b->f, "q", BAD + GOOD, "done");
     for (size_t i = 0; i < BAD; i++) {
-        (void)snprintf(sql, sizeof sql, "UPDATE emq_job SET %s WHERE id = 'j%zu'", damage[i], i + 1);
+        (void)snprintf(sql, sizeof sql, "UPDATE emq_job SET %s WHERE id = 'j%zu'", damage[i],
+                       i + 1);
         field_sql(b->f.url, sql);
     }
     emq_worker *w = wf_start(&b->f, &b->o);

@@ -189,7 +189,8 @@ EMQ_TEST(a_full_disk_refuses_adds_whole_and_work_goes_on_once_space_is_free)
 /* Bytes of the database, with what is still in the log. */
 static int64_t database_bytes(const char *url)
 {
-    return field_sql_i64(url, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size");
+    return field_sql_i64(url,
+                         "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size");
 }
 
 /* Bytes of the log on the disk. */
@@ -248,7 +249,8 @@ static void must_reach_a_plateau(struct bench *b, bool keep)
 static void few_events(struct bench *b)
 {
     wf_add(&b->f, "q", "first", "done");
-    field_sql(b->f.url, "INSERT INTO emq_meta SELECT qid, 'opts.maxLenEvents', '500' FROM emq_queue");
+    field_sql(b->f.url,
+              "INSERT INTO emq_meta SELECT qid, 'opts.maxLenEvents', '500' FROM emq_queue");
     (void)work_off(b);
     FIELD_OK(emq_remove(b->f.c, S("q"), S("first"), err));
 }
@@ -305,7 +307,11 @@ EMQ_TEST(totals_survive_trimming_and_restarts_and_the_sum_is_right)
         dedup.dedup_id = S("k");
         if (i == 0)
             o.dedup_id = S("k");
-        wf_add_opts(&b->f, "q", id, i < RETRIED ? "retry" : i < RETRIED + FAILED ? "fail" : "done", o);
+        wf_add_opts(&b->f, "q", id,
+                    i < RETRIED            ? "retry"
+                    : i < RETRIED + FAILED ? "fail"
+                                           : "done",
+                    o);
         o.dedup_id = NONE;
         if (i < 3)
             CHECK_STATUS(emq_add(b->f.c, S("q"), NONE, &dedup, NULL, NULL), EMQ_DEDUPLICATED);

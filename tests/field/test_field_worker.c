@@ -163,8 +163,9 @@ EMQ_TEST(a_waiter_whose_bell_was_lost_still_gets_the_result_within_seconds)
 /* A megabyte of emoji, broken UTF-8, NULs and terminal codes. */
 static emq_str ugly_text(void)
 {
-    static const char pieces[] = "\xF0\x9F\x92\xA5 boom \0 \x1B[31mred\x1B[0m \x1B]0;title\a \xFF\xFE "
-                                 "\xED\xA0\x80 \xF0\x9F <script>alert(1)</script> \r\n";
+    static const char pieces[] =
+        "\xF0\x9F\x92\xA5 boom \0 \x1B[31mred\x1B[0m \x1B]0;title\a \xFF\xFE "
+        "\xED\xA0\x80 \xF0\x9F <script>alert(1)</script> \r\n";
     static char text[1 << 20];
 
     for (size_t i = 0; i < sizeof text; i++)

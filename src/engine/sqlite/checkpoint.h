@@ -17,8 +17,8 @@ struct sq_checkpoint {
     pthread_cond_t changed;
     pthread_t thread;
     bool due, stop;
-    atomic_int pages;  /* in the log after the last commit of this process */
-    atomic_int ask_at; /* pages at which a commit asks for a checkpoint */
+    atomic_int pages;    /* in the log after the last commit of this process */
+    atomic_int ask_at;   /* pages at which a commit asks for a checkpoint */
     atomic_bool no_room; /* the disk was full: a writer tries to move the log before its act */
     struct sq_conn conn;
     struct sq_turn *turn;

@@ -48,7 +48,8 @@ static const char *advice(int rc)
     case SQLITE_READONLY:
         return ": the file and its folder must be writable, the log is kept beside the file";
     case SQLITE_NOTADB: return ": give the path of a queue file or of a new file";
-    case SQLITE_CORRUPT: return ": look with `sqlite3 FILE 'PRAGMA integrity_check'`, restore a backup";
+    case SQLITE_CORRUPT:
+        return ": look with `sqlite3 FILE 'PRAGMA integrity_check'`, restore a backup";
     default: return "";
     }
 }
