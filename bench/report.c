@@ -106,8 +106,8 @@ void row_print(const struct options *o, struct row *r)
                      r->cell, r->what, r->unit, ours, bare, by_value, our_cpu, bare_cpu, by_cpu,
                      r->n, r->note);
     } else {
-        (void)printf("%-8s %-34s %-7s %10.*f %10.*f %6.2f", r->cell, r->what, r->unit,
-                     digits(ours), ours, digits(bare), bare, by_value);
+        (void)printf("%-8s %-34s %-7s %10.*f %10.*f %6.2f", r->cell, r->what, r->unit, digits(ours),
+                     ours, digits(bare), bare, by_value);
         if (our_cpu > 0)
             (void)printf("   %8.2f %8.2f %6.2f", our_cpu, bare_cpu, by_cpu);
         (void)printf("%s%s\n", r->note[0] ? "   " : "", r->note);

@@ -35,7 +35,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define ECHOMQ_API __attribute__((visibility("default")))
+#define ECHOMQ_API        __attribute__((visibility("default")))
 #define ECHOMQ_MUST_CHECK __attribute__((warn_unused_result))
 #else
 #define ECHOMQ_API
@@ -46,7 +46,7 @@ extern "C" {
 
 typedef struct emq_str {
     const char *ptr;
-    size_t      len;
+    size_t len;
 } emq_str;
 
 static inline emq_str emq_strn(const char *ptr, size_t len)
@@ -66,31 +66,31 @@ static inline emq_str emq_cstr(const char *text)
 /* ---- status ------------------------------------------------------------------------------ */
 
 /* One list: the enum, the texts and the documentation come from it. Numbers are never reused. */
-#define EMQ_STATUS_MAP(X)                                                                        \
-    X(OK,            0, "success")                                                               \
-    X(EMPTY,         1, "no job is ready")                                                       \
-    X(DUPLICATE,     2, "a job with this id exists")                                             \
-    X(DEDUPLICATED,  3, "a job with this dedup id is live")                                      \
-    X(LOST,          4, "the lock is no longer yours")                                           \
-    X(NOT_FOUND,     5, "no such job or queue")                                                  \
-    X(WRONG_STATE,   6, "the job's state does not allow this")                                   \
-    X(TIMEOUT,       7, "the deadline passed")                                                   \
-    X(CANCELLED,     8, "the wait was interrupted")                                              \
-    X(FAILED,        9, "the job failed for good")                                               \
-    X(LOCKED,       10, "the job is being worked on")                                            \
-    X(E_INVALID,    -1, "an argument is outside its documented range")                           \
-    X(E_NOMEM,      -2, "out of memory")                                                         \
-    X(E_STORE,      -3, "the store failed")                                                      \
-    X(E_UNAVAIL,    -4, "not sent: the store cannot be reached; repeating is safe")              \
-    X(E_IN_DOUBT,   -5, "sent, but no answer came: it may or may not have happened")             \
-    X(E_FORKED,     -6, "this handle belongs to the parent process")                             \
-    X(E_VERSION,    -7, "the store was written by another, incompatible version")                \
-    X(E_CORRUPT,    -8, "a stored record cannot be read")                                        \
-    X(E_FULL,       -9, "the store is full")                                                     \
-    X(E_REFUSED,   -10, "the store refused: permission, password or read-only")                  \
-    X(E_BUSY,      -11, "the store is held by somebody else; try again")                         \
-    X(E_CLOSED,    -12, "the handle is closing")                                                 \
-    X(E_SYSTEM,    -13, "the operating system refused a resource")
+#define EMQ_STATUS_MAP(X)                                                          \
+    X(OK, 0, "success")                                                            \
+    X(EMPTY, 1, "no job is ready")                                                 \
+    X(DUPLICATE, 2, "a job with this id exists")                                   \
+    X(DEDUPLICATED, 3, "a job with this dedup id is live")                         \
+    X(LOST, 4, "the lock is no longer yours")                                      \
+    X(NOT_FOUND, 5, "no such job or queue")                                        \
+    X(WRONG_STATE, 6, "the job's state does not allow this")                       \
+    X(TIMEOUT, 7, "the deadline passed")                                           \
+    X(CANCELLED, 8, "the wait was interrupted")                                    \
+    X(FAILED, 9, "the job failed for good")                                        \
+    X(LOCKED, 10, "the job is being worked on")                                    \
+    X(E_INVALID, -1, "an argument is outside its documented range")                \
+    X(E_NOMEM, -2, "out of memory")                                                \
+    X(E_STORE, -3, "the store failed")                                             \
+    X(E_UNAVAIL, -4, "not sent: the store cannot be reached; repeating is safe")   \
+    X(E_IN_DOUBT, -5, "sent, but no answer came: it may or may not have happened") \
+    X(E_FORKED, -6, "this handle belongs to the parent process")                   \
+    X(E_VERSION, -7, "the store was written by another, incompatible version")     \
+    X(E_CORRUPT, -8, "a stored record cannot be read")                             \
+    X(E_FULL, -9, "the store is full")                                             \
+    X(E_REFUSED, -10, "the store refused: permission, password or read-only")      \
+    X(E_BUSY, -11, "the store is held by somebody else; try again")                \
+    X(E_CLOSED, -12, "the handle is closing")                                      \
+    X(E_SYSTEM, -13, "the operating system refused a resource")
 
 typedef enum emq_status {
 #define EMQ_STATUS_ENUM(name, number, text) EMQ_##name = (number),
@@ -112,8 +112,8 @@ typedef struct emq_error {
     int32_t cls;    /* an emq_class */
     int32_t native; /* errno or the store's own code; 0 = none */
     int32_t reserved;
-    char    where[48]; /* the operation that failed */
-    char    text[256]; /* what was wrong, with which value, and what to do */
+    char where[48]; /* the operation that failed */
+    char text[256]; /* what was wrong, with which value, and what to do */
 } emq_error;
 
 /* The text of a status; never NULL. Static, thread-safe. */
@@ -126,14 +126,14 @@ ECHOMQ_API const char *emq_version(void);
 /* ---- limits ------------------------------------------------------------------------------ */
 
 enum {
-    EMQ_QUEUE_NAME_MAX = 128,         /* bytes; no ':', no control bytes */
-    EMQ_ID_MAX = 255,                 /* bytes of a job id */
-    EMQ_WORKER_NAME_MAX = 128,        /* bytes; no spaces, no control bytes */
-    EMQ_TOKEN_MAX = 160,              /* bytes of a lock token */
-    EMQ_PRIORITY_MAX = 2097151,       /* 0 = none; 1 runs first */
-    EMQ_DATA_MAX = 16 * 1024 * 1024,  /* bytes of data */
-    EMQ_RESULT_MAX = 1024 * 1024,     /* bytes of a result */
-    EMQ_LOG_LINE_MAX = 8 * 1024,      /* bytes of one log line; longer ones are cut and marked */
+    EMQ_QUEUE_NAME_MAX = 128,        /* bytes; no ':', no control bytes */
+    EMQ_ID_MAX = 255,                /* bytes of a job id */
+    EMQ_WORKER_NAME_MAX = 128,       /* bytes; no spaces, no control bytes */
+    EMQ_TOKEN_MAX = 160,             /* bytes of a lock token */
+    EMQ_PRIORITY_MAX = 2097151,      /* 0 = none; 1 runs first */
+    EMQ_DATA_MAX = 16 * 1024 * 1024, /* bytes of data */
+    EMQ_RESULT_MAX = 1024 * 1024,    /* bytes of a result */
+    EMQ_LOG_LINE_MAX = 8 * 1024,     /* bytes of one log line; longer ones are cut and marked */
     EMQ_LOCK_MIN_MS = 200
 };
 
@@ -141,18 +141,23 @@ enum {
 
 typedef struct emq_client emq_client;
 
-typedef enum emq_log_level { EMQ_LOG_ERROR = 1, EMQ_LOG_WARN = 2, EMQ_LOG_INFO = 3, EMQ_LOG_DEBUG = 4 } emq_log_level;
+typedef enum emq_log_level {
+    EMQ_LOG_ERROR = 1,
+    EMQ_LOG_WARN = 2,
+    EMQ_LOG_INFO = 3,
+    EMQ_LOG_DEBUG = 4
+} emq_log_level;
 
 /* Called from any thread, without a lock held; must not call back into the library. */
 typedef void (*emq_log_fn)(void *user, int level, emq_str message);
 
 typedef struct emq_open_opts {
-    size_t     size;
-    emq_str    prefix;        /* empty = the URL's ?prefix=, else "emq" */
-    emq_str    who;           /* name in admin records; empty = "host:pid" */
-    int64_t    io_timeout_ms; /* how long one call may wait for the store; 0 = 10 s */
-    emq_log_fn log;           /* NULL = silent */
-    void      *log_user;
+    size_t size;
+    emq_str prefix;        /* empty = the URL's ?prefix=, else "emq" */
+    emq_str who;           /* name in admin records; empty = "host:pid" */
+    int64_t io_timeout_ms; /* how long one call may wait for the store; 0 = 10 s */
+    emq_log_fn log;        /* NULL = silent */
+    void *log_user;
 } emq_open_opts;
 
 /* Opens a store.
@@ -199,45 +204,46 @@ typedef enum emq_backoff_type {
 } emq_backoff_type;
 
 typedef enum emq_dedup_mode {
-    EMQ_DEDUP_SIMPLE = 0,   /* until finished; with a TTL: one in the window */
-    EMQ_DEDUP_EXTEND = 1,   /* each duplicate renews the window (needs a TTL) */
-    EMQ_DEDUP_REPLACE = 2,  /* a delayed owner is replaced by the new job */
-    EMQ_DEDUP_KEEP_LAST = 3 /* while the owner is active, the last duplicate is kept and runs next */
+    EMQ_DEDUP_SIMPLE = 0,  /* until finished; with a TTL: one in the window */
+    EMQ_DEDUP_EXTEND = 1,  /* each duplicate renews the window (needs a TTL) */
+    EMQ_DEDUP_REPLACE = 2, /* a delayed owner is replaced by the new job */
+    EMQ_DEDUP_KEEP_LAST =
+        3 /* while the owner is active, the last duplicate is kept and runs next */
 } emq_dedup_mode;
 
 /* How many finished jobs stay, and for how long. Whichever limit is met first removes. */
 enum { EMQ_KEEP_DEFAULT = 0, EMQ_KEEP_NONE = -1, EMQ_KEEP_ALL = -2 };
 
 typedef struct emq_add_opts {
-    size_t  size;
-    emq_str id;             /* custom id; empty = the queue's counter. Not all digits, not "0:..." */
-    emq_str name;           /* empty = "__default__" */
-    emq_str dedup_id;       /* producer dedup: empty = none */
-    emq_str group;          /* opaque */
-    int64_t delay_ms;       /* 0 = now */
+    size_t size;
+    emq_str id;       /* custom id; empty = the queue's counter. Not all digits, not "0:..." */
+    emq_str name;     /* empty = "__default__" */
+    emq_str dedup_id; /* producer dedup: empty = none */
+    emq_str group;    /* opaque */
+    int64_t delay_ms; /* 0 = now */
     int64_t timestamp_at_ms; /* creation time given by the user; 0 = the store's now */
-    int64_t timeout_ms;     /* run limit of one attempt; 0 = none */
-    int64_t dedup_ttl_ms;   /* 0 = until the job is finished */
+    int64_t timeout_ms;      /* run limit of one attempt; 0 = none */
+    int64_t dedup_ttl_ms;    /* 0 = until the job is finished */
     int64_t backoff_ms;
-    int64_t backoff_max_ms; /* cap; 0 = 1 h for the default type, none otherwise */
-    double  backoff_jitter; /* 0..1, used when backoff_type is given */
+    int64_t backoff_max_ms;       /* cap; 0 = 1 h for the default type, none otherwise */
+    double backoff_jitter;        /* 0..1, used when backoff_type is given */
     int64_t keep_completed_count; /* > 0, or EMQ_KEEP_*: default 1000 */
     int64_t keep_completed_ms;    /* age; 0 = default 24 h, unless the count is given */
     int64_t keep_failed_count;    /* default 10000 */
     int64_t keep_failed_ms;       /* default 30 d */
-    int32_t backoff_type;   /* an emq_backoff_type */
-    int32_t dedup_mode;     /* an emq_dedup_mode */
-    int32_t priority;       /* 0 = first come first served, before all; else 1..EMQ_PRIORITY_MAX */
-    int32_t attempts;       /* 0 = 3 */
-    int32_t lifo;           /* 1 = to the front of the line */
-    int32_t keep_logs;      /* log lines kept; 0 = 1000 */
+    int32_t backoff_type;         /* an emq_backoff_type */
+    int32_t dedup_mode;           /* an emq_dedup_mode */
+    int32_t priority;  /* 0 = first come first served, before all; else 1..EMQ_PRIORITY_MAX */
+    int32_t attempts;  /* 0 = 3 */
+    int32_t lifo;      /* 1 = to the front of the line */
+    int32_t keep_logs; /* log lines kept; 0 = 1000 */
 } emq_add_opts;
 
 typedef struct emq_added {
-    size_t  size;
-    int32_t outcome; /* EMQ_OK, EMQ_DUPLICATE or EMQ_DEDUPLICATED */
-    int32_t state;   /* the state of the job that `id` names, right after the add */
-    char    id[EMQ_ID_MAX + 1]; /* the new job, or the living one that stands in its way */
+    size_t size;
+    int32_t outcome;         /* EMQ_OK, EMQ_DUPLICATE or EMQ_DEDUPLICATED */
+    int32_t state;           /* the state of the job that `id` names, right after the add */
+    char id[EMQ_ID_MAX + 1]; /* the new job, or the living one that stands in its way */
 } emq_added;
 
 /* Adds one job.
@@ -256,9 +262,9 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add(emq_client *c, emq_str queue, em
                                                 emq_error *err);
 
 typedef struct emq_new_job {
-    size_t              size;
-    emq_str             queue;
-    emq_str             data;
+    size_t size;
+    emq_str queue;
+    emq_str data;
     const emq_add_opts *opts; /* NULL = defaults */
 } emq_new_job;
 
@@ -285,17 +291,17 @@ ECHOMQ_API emq_str emq_job_id(const emq_job *j);
 ECHOMQ_API emq_str emq_job_queue(const emq_job *j);
 ECHOMQ_API emq_str emq_job_prefix(const emq_job *j);
 ECHOMQ_API emq_str emq_job_name(const emq_job *j);
-ECHOMQ_API emq_str emq_job_data(const emq_job *j);       /* the bytes that were added */
-ECHOMQ_API emq_str emq_job_opts_json(const emq_job *j);  /* BullMQ's opts object */
-ECHOMQ_API emq_str emq_job_result(const emq_job *j);     /* empty until completed */
+ECHOMQ_API emq_str emq_job_data(const emq_job *j);      /* the bytes that were added */
+ECHOMQ_API emq_str emq_job_opts_json(const emq_job *j); /* BullMQ's opts object */
+ECHOMQ_API emq_str emq_job_result(const emq_job *j);    /* empty until completed */
 ECHOMQ_API emq_str emq_job_failed_reason(const emq_job *j);
 ECHOMQ_API emq_str emq_job_stacktrace_json(const emq_job *j); /* array of strings, oldest first */
 ECHOMQ_API emq_str emq_job_progress_json(const emq_job *j);   /* "0" until reported */
 ECHOMQ_API emq_str emq_job_processed_by(const emq_job *j);
 ECHOMQ_API emq_str emq_job_dedup_id(const emq_job *j);
-ECHOMQ_API emq_str emq_job_token(const emq_job *j);      /* of a job this caller took; else empty */
-ECHOMQ_API int     emq_job_state(const emq_job *j);      /* an emq_state */
-ECHOMQ_API int64_t emq_job_fence(const emq_job *j);      /* grows with each hand-out of the queue */
+ECHOMQ_API emq_str emq_job_token(const emq_job *j); /* of a job this caller took; else empty */
+ECHOMQ_API int emq_job_state(const emq_job *j);     /* an emq_state */
+ECHOMQ_API int64_t emq_job_fence(const emq_job *j); /* grows with each hand-out of the queue */
 ECHOMQ_API int32_t emq_job_priority(const emq_job *j);
 ECHOMQ_API int32_t emq_job_attempts(const emq_job *j);         /* the limit */
 ECHOMQ_API int32_t emq_job_attempts_made(const emq_job *j);    /* settled attempts */
@@ -329,10 +335,10 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_wait(emq_client *c, emq_str queue, e
 /* Reads log lines of a job, oldest first. start from 0; count 0 = all. *out: strings in one block,
  * released with emq_list_free(). EMQ_OK, EMQ_NOT_FOUND (no such job), failures. */
 typedef struct emq_list emq_list; /* an owned array, of strings or of jobs */
-ECHOMQ_API size_t         emq_list_len(const emq_list *l);
-ECHOMQ_API emq_str        emq_list_str(const emq_list *l, size_t i);
+ECHOMQ_API size_t emq_list_len(const emq_list *l);
+ECHOMQ_API emq_str emq_list_str(const emq_list *l, size_t i);
 ECHOMQ_API const emq_job *emq_list_job(const emq_list *l, size_t i);
-ECHOMQ_API void           emq_list_free(emq_list *l);
+ECHOMQ_API void emq_list_free(emq_list *l);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_logs(emq_client *c, emq_str queue, emq_str id,
                                                  size_t start, size_t count, emq_list **out,
                                                  emq_error *err);
@@ -340,17 +346,17 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_logs(emq_client *c, emq_str queue, e
 /* ---- working by hand --------------------------------------------------------------------- */
 
 typedef enum emq_mode {
-    EMQ_AT_LEAST_ONCE = 0,   /* leaves after the ack; a crash in between runs it again */
-    EMQ_AT_MOST_ONCE = 1,    /* never handed out twice; a lost one ends failed, visibly */
-    EMQ_FIRE_AND_FORGET = 2  /* the take removes it; a crash loses it silently */
+    EMQ_AT_LEAST_ONCE = 0,  /* leaves after the ack; a crash in between runs it again */
+    EMQ_AT_MOST_ONCE = 1,   /* never handed out twice; a lost one ends failed, visibly */
+    EMQ_FIRE_AND_FORGET = 2 /* the take removes it; a crash loses it silently */
 } emq_mode;
 
 typedef struct emq_take_opts {
-    size_t  size;
-    emq_str worker;   /* name in processedBy and in the token; empty = "host:pid:n" */
-    int64_t lock_ms;  /* 0 = 30 s; else >= EMQ_LOCK_MIN_MS */
-    int64_t wait_ms;  /* 0 = do not wait; -1 = for ever */
-    int32_t mode;     /* an emq_mode */
+    size_t size;
+    emq_str worker;  /* name in processedBy and in the token; empty = "host:pid:n" */
+    int64_t lock_ms; /* 0 = 30 s; else >= EMQ_LOCK_MIN_MS */
+    int64_t wait_ms; /* 0 = do not wait; -1 = for ever */
+    int32_t mode;    /* an emq_mode */
     int32_t reserved;
 } emq_take_opts;
 
@@ -374,9 +380,9 @@ typedef enum emq_settle_kind {
 } emq_settle_kind;
 
 typedef struct emq_settle_opts {
-    size_t  size;
-    int32_t kind;     /* an emq_settle_kind */
-    int32_t force;    /* 1 = administrator: no token is compared, the owner's later ack is refused */
+    size_t size;
+    int32_t kind;  /* an emq_settle_kind */
+    int32_t force; /* 1 = administrator: no token is compared, the owner's later ack is refused */
     emq_str value;
     emq_str stack;    /* one stack trace, appended; empty = none */
     int64_t delay_ms; /* RETRY, RELEASE. RETRY: -1 = by the job's backoff, and failed for good when
@@ -407,12 +413,12 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_clear_logs(emq_client *c, emq_str qu
 /* ---- reading queues ---------------------------------------------------------------------- */
 
 typedef struct emq_queue_stats {
-    size_t  size;
+    size_t size;
     int64_t count[EMQ_STATE_COUNT + 1]; /* by emq_state; [0] unused */
-    int64_t limited_ms;    /* time until the rate limit ends; 0 = not limited */
-    int64_t next_due_at_ms; /* earliest delayed job; 0 = none */
-    int64_t oldest_waiting_at_ms; /* timestamp of the next job; 0 = none */
-    int64_t concurrency;   /* limit over all workers; 0 = none */
+    int64_t limited_ms;                 /* time until the rate limit ends; 0 = not limited */
+    int64_t next_due_at_ms;             /* earliest delayed job; 0 = none */
+    int64_t oldest_waiting_at_ms;       /* timestamp of the next job; 0 = none */
+    int64_t concurrency;                /* limit over all workers; 0 = none */
     int64_t now_ms;
     /* since the queue was made; they survive trimming and restarts */
     int64_t total_added, total_started, total_completed, total_failed, total_retried,
@@ -428,12 +434,12 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_stats(emq_client *c, emq_str queue,
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_queues(emq_client *c, emq_list **out, emq_error *err);
 
 typedef struct emq_find_opts {
-    size_t  size;
-    int32_t state;      /* an emq_state; 0 = all states, in emq_state order */
+    size_t size;
+    int32_t state; /* an emq_state; 0 = all states, in emq_state order */
     int32_t newest_first;
-    int64_t offset;     /* by rank */
-    int64_t limit;      /* 0 = 100; at most 1000 a call */
-    emq_str after_id;   /* go on after this job instead of `offset`; empty = from the start */
+    int64_t offset;   /* by rank */
+    int64_t limit;    /* 0 = 100; at most 1000 a call */
+    emq_str after_id; /* go on after this job instead of `offset`; empty = from the start */
 } emq_find_opts;
 /* Jobs of a state in the order in which they would be taken, fall due, or were finished. A page also
  * ends behind 8 MB of payload, with at least one job: go on after its last job until one is empty.
@@ -470,7 +476,8 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_remove(emq_client *c, emq_str queue,
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_cancel(emq_client *c, emq_str queue, emq_str id,
                                                    emq_error *err);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_set_priority(emq_client *c, emq_str queue, emq_str id,
-                                                         int32_t priority, int lifo, emq_error *err);
+                                                         int32_t priority, int lifo,
+                                                         emq_error *err);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_set_delay(emq_client *c, emq_str queue, emq_str id,
                                                       int64_t delay_ms, emq_error *err);
 
@@ -495,14 +502,15 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_obliterate(emq_client *c, emq_str qu
 /* Bulk forms, in bounded slices until done: failed or completed jobs go back to work; delayed jobs
  * become ready; jobs of a state are cancelled (active ones: their owners are asked to stop). */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_retry_all(emq_client *c, emq_str queue, int state,
-                                                      int flags, int64_t *out_count, emq_error *err);
+                                                      int flags, int64_t *out_count,
+                                                      emq_error *err);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_promote_all(emq_client *c, emq_str queue,
                                                         int64_t *out_count, emq_error *err);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_cancel_all(emq_client *c, emq_str queue, int state,
                                                        int64_t *out_count, emq_error *err);
 
 typedef struct emq_sweep_opts {
-    size_t  size;
+    size_t size;
     int64_t max_stalled; /* recoveries a job may have; 0 = 3, -1 = none */
 } emq_sweep_opts;
 /* Returns jobs whose lock has ended to their queue; those over the limit fail. */

@@ -44,9 +44,8 @@ emq_status cli_parse_int(const char *what, emq_str text, int64_t min, int64_t ma
         return emq__fail(err, EMQ_E_INVALID, 0, "arguments", "%s: \"%.*s\" is no whole number",
                          what, EMQ_STR_ARG(text));
     if (v < min || v > max)
-        return emq__fail(err, EMQ_E_INVALID, 0, "arguments",
-                         "%s: %lld is outside %lld to %lld", what, (long long)v, (long long)min,
-                         (long long)max);
+        return emq__fail(err, EMQ_E_INVALID, 0, "arguments", "%s: %lld is outside %lld to %lld",
+                         what, (long long)v, (long long)min, (long long)max);
     *out = v;
     return EMQ_OK;
 }
@@ -54,7 +53,7 @@ emq_status cli_parse_int(const char *what, emq_str text, int64_t min, int64_t ma
 static emq_status parse_choice(const struct cli_option *o, emq_str text, int32_t *out,
                                emq_error *err)
 {
-    char   list[160] = "";
+    char list[160] = "";
     size_t used = 0;
     for (int32_t i = 0; o->choices[i]; i++) {
         if (emq__str_is(text, o->choices[i])) {
@@ -71,8 +70,8 @@ static emq_status parse_choice(const struct cli_option *o, emq_str text, int32_t
 
 static emq_status parse_span(const struct cli_option *o, emq_str text, int64_t *out, emq_error *err)
 {
-    int64_t    ms;
-    emq_error  why;
+    int64_t ms;
+    emq_error why;
     emq_status s = emq__duration_parse(text, &ms, &why);
     if (s != EMQ_OK)
         return emq__fail(err, s, 0, "arguments", "%s: %s", o->name, why.text);
@@ -107,8 +106,8 @@ static emq_status named(const struct cli_option *o, emq_status s, const emq_erro
 
 static emq_status store_value(const struct cli_option *o, void *into, emq_str text, emq_error *err)
 {
-    void      *at = (char *)into + o->at;
-    emq_error  why = {0};
+    void *at = (char *)into + o->at;
+    emq_error why = {0};
     emq_status s = EMQ_OK;
 
     switch (o->type) {
@@ -150,8 +149,8 @@ static emq_status parse_option(struct cli_args *a, int *i, int argc, char *const
 {
     const char *arg = argv[*i];
     const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
-    emq_str     name = equals ? emq_strn(arg, (size_t)(equals - arg)) : emq_cstr(arg);
-    void       *into = NULL;
+    emq_str name = equals ? emq_strn(arg, (size_t)(equals - arg)) : emq_cstr(arg);
+    void *into = NULL;
 
     const struct cli_option *o = arg[1] == '-' ? find_long(a, name, &into)
                                  : arg[2] == 0 ? find_letter(a, arg[1], &into)

@@ -20,27 +20,27 @@ enum cli_type {
 };
 
 struct cli_option {
-    const char        *name;    /* "--delay" */
-    enum cli_type      type;
-    size_t             at;      /* offset of the value in the verb's options struct */
-    const char        *value;   /* name of the value in help: "D"; NULL for flags */
-    const char        *help;
-    int64_t            min, max; /* both 0 = no range but the type's */
+    const char *name; /* "--delay" */
+    enum cli_type type;
+    size_t at;         /* offset of the value in the verb's options struct */
+    const char *value; /* name of the value in help: "D"; NULL for flags */
+    const char *help;
+    int64_t min, max;           /* both 0 = no range but the type's */
     const char *const *choices; /* NULL-terminated */
-    size_t             seen_at; /* offset of a bool set when the option was given; 0 = not wanted.
+    size_t seen_at;             /* offset of a bool set when the option was given; 0 = not wanted.
                                    So the first member of an options struct is never such a bool */
-    bool               optional; /* the value may be left out: then seen_at is set, and a span is -1 */
-    bool               may_be_empty; /* CLI_TEXT: "" is a value. Else it is refused: it comes from a
+    bool optional;     /* the value may be left out: then seen_at is set, and a span is -1 */
+    bool may_be_empty; /* CLI_TEXT: "" is a value. Else it is refused: it comes from a
                                    shell variable that is not set */
-    char               letter;  /* 'v' for -v; 0 = none */
+    char letter;       /* 'v' for -v; 0 = none */
 };
 
 struct cli_args {
     const struct cli_option *options[2]; /* tables, each ended by a NULL name; [1] may be NULL */
-    void                    *into[2];
-    const char *const       *words; /* out: arguments that are no options, in order */
-    size_t                   n_words;
-    char *const             *rest; /* out: what follows "--", NULL if there was none */
+    void *into[2];
+    const char *const *words; /* out: arguments that are no options, in order */
+    size_t n_words;
+    char *const *rest; /* out: what follows "--", NULL if there was none */
 };
 
 /* Parses argv (no program name, no verb). `words` needs room for argc pointers. EMQ_E_INVALID with a

@@ -15,10 +15,10 @@
 /* sysexits where they fit; the meaning is fixed (emq(1), EXIT STATUS). */
 enum cli_exit {
     CLI_OK = 0,
-    CLI_NO = 1,        /* a negative answer */
-    CLI_USAGE = 64,    /* the command line, values out of range included */
-    CLI_DATA = 65,     /* the contents of data, batch or JSON */
-    CLI_NOINPUT = 66,  /* no such input file */
+    CLI_NO = 1,       /* a negative answer */
+    CLI_USAGE = 64,   /* the command line, values out of range included */
+    CLI_DATA = 65,    /* the contents of data, batch or JSON */
+    CLI_NOINPUT = 66, /* no such input file */
     CLI_UNREACHABLE = 69,
     CLI_BUG = 70,
     CLI_CANTCREATE = 73,
@@ -33,16 +33,16 @@ enum cli_exit {
 
 struct cli_globals {
     emq_str url, prefix;
-    bool    json, quiet, verbose, help;
+    bool json, quiet, verbose, help;
 };
 
 struct cli {
     struct cli_globals globals;
-    struct cli_args    args;    /* words[0] is the first word after the verb */
+    struct cli_args args; /* words[0] is the first word after the verb */
     const struct cli_verb *verb;
-    void       *options;        /* the verb's options struct, zeroed, then parsed into */
-    emq_client *client;         /* open when verb->opens */
-    emq_str     who;            /* for admin records */
+    void *options;      /* the verb's options struct, zeroed, then parsed into */
+    emq_client *client; /* open when verb->opens */
+    emq_str who;        /* for admin records */
 };
 
 struct cli_verb {
@@ -51,11 +51,11 @@ struct cli_verb {
     const char *usage;   /* "QUEUE [DATA|@FILE|-]" */
     const char *help;    /* paragraphs; NULL = none */
     const struct cli_option *options;
-    size_t      options_size;
-    size_t      min_words, max_words; /* SIZE_MAX = any number */
-    bool        opens;  /* open the store first */
-    bool        takes_rest; /* "-- CMD…" */
-    int         own_failure; /* exit code of every failure of emq itself; 0 = by the failure */
+    size_t options_size;
+    size_t min_words, max_words; /* SIZE_MAX = any number */
+    bool opens;                  /* open the store first */
+    bool takes_rest;             /* "-- CMD…" */
+    int own_failure;             /* exit code of every failure of emq itself; 0 = by the failure */
     int (*run)(struct cli *cli); /* returns an exit code */
 };
 extern const struct cli_verb *const cli_verbs[]; /* NULL-terminated, in the order of help */
@@ -86,10 +86,15 @@ int cli_read_data(const struct cli *cli, const char *arg, size_t max, char **out
 struct cli_table;
 struct cli_table *cli_table_new(const char *const *columns, const bool *right, size_t n);
 void cli_table_row(struct cli_table *t, const char *const *cells);
-int  cli_table_print(struct cli_table *t); /* prints and frees */
+int cli_table_print(struct cli_table *t); /* prints and frees */
 
 /* A progress bar on stderr, only on a terminal and not with --quiet. total 0 = unknown. */
-struct cli_bar { const struct cli *cli; int64_t total, shown_at_ms; bool on; const char *label; };
+struct cli_bar {
+    const struct cli *cli;
+    int64_t total, shown_at_ms;
+    bool on;
+    const char *label;
+};
 void cli_bar_start(struct cli_bar *bar, const struct cli *cli, const char *label, int64_t total);
 void cli_bar_step(struct cli_bar *bar, int64_t done);
 void cli_bar_end(struct cli_bar *bar);

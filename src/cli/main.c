@@ -45,11 +45,9 @@ static void log_line(void *user, int level, emq_str message)
 
 static int open_store(struct cli *cli)
 {
-    emq_error     err;
-    emq_open_opts opts = {.size = sizeof opts,
-                          .prefix = cli->globals.prefix,
-                          .log = log_line,
-                          .log_user = cli};
+    emq_error err;
+    emq_open_opts opts = {
+        .size = sizeof opts, .prefix = cli->globals.prefix, .log = log_line, .log_user = cli};
     emq_status s = emq_open(&cli->client, cli->globals.url, &opts, &err);
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
 }
@@ -101,7 +99,7 @@ static int run_verb(struct cli *cli)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    int         at = verb_index(argc, argv);
+    int at = verb_index(argc, argv);
     const char *name = at < argc ? argv[at] : NULL;
 
     if (!name) {

@@ -89,21 +89,27 @@ static void head(const char *name, FILE *to)
 static void print_overview(FILE *to)
 {
     head("emq", to);
-    fputs(".Nd a job queue that is honest about delivery\n.Sh SYNOPSIS\n.Nm\n.Ar verb\n.Op Ar arguments\n"
+    fputs(".Nd a job queue that is honest about delivery\n.Sh SYNOPSIS\n.Nm\n.Ar verb\n.Op Ar "
+          "arguments\n"
           ".Op Ar options\n.Sh DESCRIPTION\n"
           "A job is taken under a lock with a TTL and leaves when it is acknowledged.\n"
-          "When its worker dies, the lock ends and the job is returned: never lost, possibly run twice.\n"
-          ".Pp\nThe verbs, each with a page of its own:\n.Bl -tag -width \"completion\" -compact\n", to);
+          "When its worker dies, the lock ends and the job is returned: never lost, possibly run "
+          "twice.\n"
+          ".Pp\nThe verbs, each with a page of its own:\n.Bl -tag -width \"completion\" -compact\n",
+          to);
     for (size_t i = 0; cli_verbs[i]; i++)
         fprintf(to, ".It Xr emq-%s 1\n%s\n", cli_verbs[i]->name, cli_verbs[i]->summary);
     fputs(".El\n", to);
     options(".Pp\nOptions of every verb, before or after it:", cli_global_options, to);
     fputs(".Pp\nDurations need a unit: 500ms, 30s, 5m, 1h30m, 7d.\n"
           "Retention is a count, an age, or both: 1000, 7d, 1000,7d, all, none.\n"
-          ".Sh ENVIRONMENT\n.Bl -tag -width EMQ_TRACE\n.It Ev EMQ_URL\nThe store, where\n.Fl Fl url\nis not given.\n"
-          ".It Ev XDG_STATE_HOME\nThe embedded file is\n.Pa echomq/queue.db\nin it; default\n.Pa ~/.local/state .\n"
+          ".Sh ENVIRONMENT\n.Bl -tag -width EMQ_TRACE\n.It Ev EMQ_URL\nThe store, where\n.Fl Fl "
+          "url\nis not given.\n"
+          ".It Ev XDG_STATE_HOME\nThe embedded file is\n.Pa echomq/queue.db\nin it; default\n.Pa "
+          "~/.local/state .\n"
           ".It Ev EMQ_TRACE\nengine: one line on stderr for each call of the store.\n"
-          ".El\n", to);
+          ".El\n",
+          to);
     exit_status(to);
 }
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 __attribute__((format(printf, 2, 0))) static void say(const struct cli *cli, const char *fmt,
-                                                         va_list ap)
+                                                      va_list ap)
 {
     fflush(stdout);
     fprintf(stderr, "emq%s%s: ", cli->verb ? " " : "", cli->verb ? cli->verb->name : "");
@@ -87,7 +87,8 @@ int cli_exit_code(emq_status s)
 int cli_failure(const struct cli *cli, emq_status s, const emq_error *err)
 {
     if (emq__is_failure(s))
-        return cli_error(cli, cli_exit_code(s), "%s", err->text[0] ? err->text : emq_status_text(s));
+        return cli_error(cli, cli_exit_code(s), "%s",
+                         err->text[0] ? err->text : emq_status_text(s));
     return cli_error(cli, cli_exit_code(s), "%s", emq_status_text(s));
 }
 
@@ -115,9 +116,9 @@ static void print_options(const struct cli_option *o, FILE *to)
 {
     for (; o && o->name; o++) {
         char left[80];
-        snprintf(left, sizeof left, "%s%s%s%s%s", o->name, o->value ? (o->optional ? " [" : " ") : "",
-                 o->value ? o->value : "", o->optional ? "]" : "",
-                 o->letter ? (char[]){',', ' ', '-', o->letter, 0} : "");
+        snprintf(left, sizeof left, "%s%s%s%s%s", o->name,
+                 o->value ? (o->optional ? " [" : " ") : "", o->value ? o->value : "",
+                 o->optional ? "]" : "", o->letter ? (char[]){',', ' ', '-', o->letter, 0} : "");
         fprintf(to, "  %-28s %s\n", left, o->help);
     }
 }
@@ -150,8 +151,8 @@ static int read_all(const struct cli *cli, FILE *f, const char *name, size_t max
                     size_t *out_len)
 {
     struct emq__buf b;
-    char            chunk[65536];
-    size_t          n;
+    char chunk[65536];
+    size_t n;
 
     emq__buf_init(&b, max + 1);
     while ((n = fread(chunk, 1, sizeof chunk, f)) > 0 && b.failed == EMQ_OK && b.len <= max)
@@ -186,7 +187,7 @@ int cli_read_data(const struct cli *cli, const char *arg, size_t max, char **out
     if (!arg[1])
         return cli_usage(cli, "\"@\" names no file: give @FILE");
     struct stat st;
-    FILE       *f = fopen(arg + 1, "rbe");
+    FILE *f = fopen(arg + 1, "rbe");
     if (!f)
         return cli_error(cli, CLI_NOINPUT, "%s: %s", arg + 1, strerror(errno));
     int code = fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode)
@@ -200,8 +201,8 @@ int cli_read_data(const struct cli *cli, const char *arg, size_t max, char **out
 
 struct cli_table {
     struct libscols_table *t;
-    size_t                 columns;
-    bool                   failed;
+    size_t columns;
+    bool failed;
 };
 
 struct cli_table *cli_table_new(const char *const *columns, const bool *right, size_t n)
@@ -212,7 +213,8 @@ struct cli_table *cli_table_new(const char *const *columns, const bool *right, s
     table->columns = n;
     table->t = scols_new_table();
     for (size_t i = 0; table->t && i < n; i++)
-        if (!scols_table_new_column(table->t, columns[i], 0, right && right[i] ? SCOLS_FL_RIGHT : 0))
+        if (!scols_table_new_column(table->t, columns[i], 0,
+                                    right && right[i] ? SCOLS_FL_RIGHT : 0))
             table->failed = true;
     return table;
 }

@@ -47,11 +47,11 @@ static void report(const struct cli *cli, const struct cli_act *act, emq_str id,
 
 static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue, bool dry_run)
 {
-    int     code = CLI_OK;
+    int code = CLI_OK;
     int64_t done = 0;
     for (size_t i = 1; i < cli->args.n_words; i++) {
-        emq_error  err;
-        emq_str    id = emq_cstr(cli->args.words[i]);
+        emq_error err;
+        emq_str id = emq_cstr(cli->args.words[i]);
         emq_status s;
         if (dry_run) {
             emq_job *job = NULL;
@@ -70,15 +70,16 @@ static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue,
             code = CLI_NO;
     }
     if (!cli->globals.json)
-        cli_say(cli, "%lld job%s %s%s", (long long)done, done == 1 ? "" : "s", dry_run ? "would be " : "", act->done);
+        cli_say(cli, "%lld job%s %s%s", (long long)done, done == 1 ? "" : "s",
+                dry_run ? "would be " : "", act->done);
     return code;
 }
 
-static int act_on_state(struct cli *cli, const struct cli_act *act, emq_str queue, int state, bool dry_run,
-                        int64_t *total)
+static int act_on_state(struct cli *cli, const struct cli_act *act, emq_str queue, int state,
+                        bool dry_run, int64_t *total)
 {
-    emq_error  err;
-    int64_t    count = 0;
+    emq_error err;
+    int64_t count = 0;
     emq_status s;
     if (dry_run) {
         emq_queue_stats stats = {.size = sizeof stats};
@@ -95,7 +96,7 @@ int cli_act_on(struct cli *cli, const struct cli_act *act)
 {
     const struct cli_selection *sel = cli->options;
     emq_str queue = emq_cstr(cli->args.words[0]);
-    int     state = emq_state_parse(sel->state);
+    int state = emq_state_parse(sel->state);
 
     if ((cli->args.n_words > 1) + (sel->state.len > 0) + sel->all != 1)
         return cli_usage(cli, "give ids, or --state S, or --all");
@@ -104,9 +105,10 @@ int cli_act_on(struct cli *cli, const struct cli_act *act)
     if (sel->state.len && !state)
         return cli_usage(cli, "--state: \"%.*s\" is no state", EMQ_STR_ARG(sel->state));
     if (state && !allowed(act, state))
-        return cli_usage(cli, "--state: jobs that are %s can't be %s", emq_state_name(state), act->done);
+        return cli_usage(cli, "--state: jobs that are %s can't be %s", emq_state_name(state),
+                         act->done);
 
-    int     code = CLI_OK;
+    int code = CLI_OK;
     int64_t total = 0;
     if (state)
         code = act_on_state(cli, act, queue, state, sel->dry_run, &total);
@@ -115,8 +117,10 @@ int cli_act_on(struct cli *cli, const struct cli_act *act)
     if (code != CLI_OK)
         return code;
     if (cli->globals.json)
-        printf("{\"outcome\":\"%s\",\"count\":%lld%s}\n", act->done, (long long)total, sel->dry_run ? ",\"dryRun\":true" : "");
+        printf("{\"outcome\":\"%s\",\"count\":%lld%s}\n", act->done, (long long)total,
+               sel->dry_run ? ",\"dryRun\":true" : "");
     else
-        cli_say(cli, "%lld job%s %s%s", (long long)total, total == 1 ? "" : "s", sel->dry_run ? "would be " : "", act->done);
+        cli_say(cli, "%lld job%s %s%s", (long long)total, total == 1 ? "" : "s",
+                sel->dry_run ? "would be " : "", act->done);
     return CLI_OK;
 }

@@ -8,19 +8,29 @@
 #include "cli/cli.h"
 
 /* The first member of the options of a verb that selects. */
-struct cli_selection { emq_str state; bool all, dry_run; };
+struct cli_selection {
+    emq_str state;
+    bool all, dry_run;
+};
 
-#define CLI_SELECTION_OPTIONS                                                                    \
-    {.name = "--state", .type = CLI_TEXT, .at = offsetof(struct cli_selection, state),           \
-     .value = "S", .help = "every job of this state"},                                           \
-    {.name = "--all", .type = CLI_FLAG, .at = offsetof(struct cli_selection, all),               \
-     .help = "every job that this can be done to"},                                              \
-    {.name = "--dry-run", .type = CLI_FLAG, .at = offsetof(struct cli_selection, dry_run),       \
-     .help = "only say what would be done"}
+#define CLI_SELECTION_OPTIONS                                                                 \
+    {.name = "--state",                                                                       \
+     .type = CLI_TEXT,                                                                        \
+     .at = offsetof(struct cli_selection, state),                                             \
+     .value = "S",                                                                            \
+     .help = "every job of this state"},                                                      \
+        {.name = "--all",                                                                     \
+         .type = CLI_FLAG,                                                                    \
+         .at = offsetof(struct cli_selection, all),                                           \
+         .help = "every job that this can be done to"},                                       \
+    {                                                                                         \
+        .name = "--dry-run", .type = CLI_FLAG, .at = offsetof(struct cli_selection, dry_run), \
+        .help = "only say what would be done"                                                 \
+    }
 
 struct cli_act {
-    const char *done; /* "retried" */
-    const int  *states; /* states this may be done to, ended by 0: --all, and the check of --state */
+    const char *done;  /* "retried" */
+    const int *states; /* states this may be done to, ended by 0: --all, and the check of --state */
     emq_status (*one)(struct cli *cli, emq_str queue, emq_str id, emq_error *err);
     emq_status (*many)(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err);
 };

@@ -24,7 +24,7 @@ void cli_print_text(emq_str s)
 
 char *cli_time(int64_t at_ms, char out[40])
 {
-    time_t    seconds = (time_t)(at_ms / 1000);
+    time_t seconds = (time_t)(at_ms / 1000);
     struct tm tm;
     if (!localtime_r(&seconds, &tm)) {
         snprintf(out, 40, "%lld ms", (long long)at_ms);
@@ -38,7 +38,7 @@ char *cli_time(int64_t at_ms, char out[40])
 
 char *cli_cell(emq_str s, size_t max, char *out, size_t cap)
 {
-    char   clean[512];
+    char clean[512];
     size_t want = max < sizeof clean - 16 ? max : sizeof clean - 16;
     size_t n = emq__text_clean(s, want, clean);
     if (n >= cap)

@@ -12,56 +12,117 @@
 #include <unistd.h>
 
 struct add_options {
-    emq_str             name, id, dedup, group, batch;
-    int64_t             delay, priority, attempts, timeout, dedup_ttl, keep_logs, wait_ms;
+    emq_str name, id, dedup, group, batch;
+    int64_t delay, priority, attempts, timeout, dedup_ttl, keep_logs, wait_ms;
     struct emq__backoff backoff;
-    struct emq__keep    keep_completed, keep_failed;
-    int32_t             dedup_mode;
-    bool lifo, must_add, wait, has_backoff, has_keep_completed, has_keep_failed, has_batch, has_wait;
+    struct emq__keep keep_completed, keep_failed;
+    int32_t dedup_mode;
+    bool lifo, must_add, wait, has_backoff, has_keep_completed, has_keep_failed, has_batch,
+        has_wait;
 };
-#define AT(member) .at = offsetof(struct add_options, member)
+#define AT(member)   .at = offsetof(struct add_options, member)
 #define SEEN(member) .seen_at = offsetof(struct add_options, member)
 
 static const char *const dedup_modes[] = {"simple", "extend", "replace", "keep-last", NULL};
-static const int64_t     century_ms = INT64_C(100) * 365 * 24 * 3600 * 1000;
+static const int64_t century_ms = INT64_C(100) * 365 * 24 * 3600 * 1000;
 
 static const struct cli_option add_table[] = {
     {.name = "--name", .type = CLI_TEXT, AT(name), .value = "N", .help = "the job's name"},
     {.name = "--id", .type = CLI_TEXT, AT(id), .value = "ID", .help = "custom id; not all digits"},
-    {.name = "--delay", .type = CLI_SPAN, AT(delay), .value = "D", .help = "not before D has passed",
+    {.name = "--delay",
+     .type = CLI_SPAN,
+     AT(delay),
+     .value = "D",
+     .help = "not before D has passed",
      .max = century_ms},
-    {.name = "--priority", .type = CLI_INT, AT(priority), .value = "N",
-     .help = "1 runs first, up to 2097151; 0 = none: before all", .max = EMQ_PRIORITY_MAX},
+    {.name = "--priority",
+     .type = CLI_INT,
+     AT(priority),
+     .value = "N",
+     .help = "1 runs first, up to 2097151; 0 = none: before all",
+     .max = EMQ_PRIORITY_MAX},
     {.name = "--lifo", .type = CLI_FLAG, AT(lifo), .help = "to the front of the line"},
-    {.name = "--attempts", .type = CLI_INT, AT(attempts), .value = "N", .help = "runs at most (3)",
-     .min = 1, .max = INT32_MAX},
-    {.name = "--backoff", .type = CLI_BACKOFF, AT(backoff), .value = "TYPE:D[,max=D][,jitter=F]",
-     .help = "none, fixed:D or exponential:D", SEEN(has_backoff)},
-    {.name = "--timeout", .type = CLI_SPAN, AT(timeout), .value = "D",
-     .help = "run limit of one attempt", .max = century_ms},
-    {.name = "--dedup", .type = CLI_TEXT, AT(dedup), .value = "ID",
+    {.name = "--attempts",
+     .type = CLI_INT,
+     AT(attempts),
+     .value = "N",
+     .help = "runs at most (3)",
+     .min = 1,
+     .max = INT32_MAX},
+    {.name = "--backoff",
+     .type = CLI_BACKOFF,
+     AT(backoff),
+     .value = "TYPE:D[,max=D][,jitter=F]",
+     .help = "none, fixed:D or exponential:D",
+     SEEN(has_backoff)},
+    {.name = "--timeout",
+     .type = CLI_SPAN,
+     AT(timeout),
+     .value = "D",
+     .help = "run limit of one attempt",
+     .max = century_ms},
+    {.name = "--dedup",
+     .type = CLI_TEXT,
+     AT(dedup),
+     .value = "ID",
      .help = "drop this add while another job holds ID (producer dedup)"},
-    {.name = "--dedup-ttl", .type = CLI_SPAN, AT(dedup_ttl), .value = "D",
-     .help = "window; without it: until that job is finished", .max = century_ms},
-    {.name = "--dedup-mode", .type = CLI_CHOICE, AT(dedup_mode), .value = "M",
-     .help = "simple, extend, replace or keep-last", .choices = dedup_modes},
-    {.name = "--keep-completed", .type = CLI_KEEP, AT(keep_completed), .value = "K",
-     .help = "all, none, 1000, 7d or 1000,7d", SEEN(has_keep_completed)},
-    {.name = "--keep-failed", .type = CLI_KEEP, AT(keep_failed), .value = "K",
-     .help = "the same for failed jobs", SEEN(has_keep_failed)},
-    {.name = "--keep-logs", .type = CLI_INT, AT(keep_logs), .value = "N",
-     .help = "log entries kept (1000); a burst of lines is one", .min = 1, .max = 1000000},
+    {.name = "--dedup-ttl",
+     .type = CLI_SPAN,
+     AT(dedup_ttl),
+     .value = "D",
+     .help = "window; without it: until that job is finished",
+     .max = century_ms},
+    {.name = "--dedup-mode",
+     .type = CLI_CHOICE,
+     AT(dedup_mode),
+     .value = "M",
+     .help = "simple, extend, replace or keep-last",
+     .choices = dedup_modes},
+    {.name = "--keep-completed",
+     .type = CLI_KEEP,
+     AT(keep_completed),
+     .value = "K",
+     .help = "all, none, 1000, 7d or 1000,7d",
+     SEEN(has_keep_completed)},
+    {.name = "--keep-failed",
+     .type = CLI_KEEP,
+     AT(keep_failed),
+     .value = "K",
+     .help = "the same for failed jobs",
+     SEEN(has_keep_failed)},
+    {.name = "--keep-logs",
+     .type = CLI_INT,
+     AT(keep_logs),
+     .value = "N",
+     .help = "log entries kept (1000); a burst of lines is one",
+     .min = 1,
+     .max = 1000000},
     {.name = "--group", .type = CLI_TEXT, AT(group), .value = "G", .help = "opaque group name"},
-    {.name = "--must-add", .type = CLI_FLAG, AT(must_add),
+    {.name = "--must-add",
+     .type = CLI_FLAG,
+     AT(must_add),
      .help = "exit 1 when it was a duplicate or deduplicated"},
-    {.name = "--wait", .type = CLI_SPAN, AT(wait_ms), .value = "D", .optional = true,
-     .help = "wait for the result and print it", SEEN(has_wait), .max = century_ms},
-    {.name = "--batch", .type = CLI_TEXT, AT(batch), .value = "FILE|-",
-     .help = "one JSON object a line; all or nothing", SEEN(has_batch)},
+    {.name = "--wait",
+     .type = CLI_SPAN,
+     AT(wait_ms),
+     .value = "D",
+     .optional = true,
+     .help = "wait for the result and print it",
+     SEEN(has_wait),
+     .max = century_ms},
+    {.name = "--batch",
+     .type = CLI_TEXT,
+     AT(batch),
+     .value = "FILE|-",
+     .help = "one JSON object a line; all or nothing",
+     SEEN(has_batch)},
     {.name = NULL},
 };
 
-static int64_t public_keep(int64_t count) { return count == 0 ? EMQ_KEEP_NONE : count < 0 ? EMQ_KEEP_ALL : count; }
+static int64_t public_keep(int64_t count)
+{
+    return count == 0 ? EMQ_KEEP_NONE : count < 0 ? EMQ_KEEP_ALL : count;
+}
 
 static void public_opts(const struct add_options *o, emq_add_opts *out)
 {
@@ -96,7 +157,9 @@ static void public_opts(const struct add_options *o, emq_add_opts *out)
 
 static const char *outcome_name(int32_t outcome)
 {
-    return outcome == EMQ_DUPLICATE ? "duplicate" : outcome == EMQ_DEDUPLICATED ? "deduplicated" : "added";
+    return outcome == EMQ_DUPLICATE      ? "duplicate"
+           : outcome == EMQ_DEDUPLICATED ? "deduplicated"
+                                         : "added";
 }
 
 static void print_added(const struct cli *cli, const emq_added *added)
@@ -118,12 +181,12 @@ static void print_added(const struct cli *cli, const emq_added *added)
 static int add_one(struct cli *cli)
 {
     const struct add_options *o = cli->options;
-    emq_str      queue = emq_cstr(cli->args.words[0]);
+    emq_str queue = emq_cstr(cli->args.words[0]);
     emq_add_opts opts;
-    emq_added    added = {.size = sizeof added};
-    emq_error    err;
-    char        *data = NULL;
-    size_t       len = 0;
+    emq_added added = {.size = sizeof added};
+    emq_error err;
+    char *data = NULL;
+    size_t len = 0;
 
     if (cli->args.n_words > 1) {
         int code = cli_read_data(cli, cli->args.words[1], EMQ_DATA_MAX, &data, &len);
@@ -131,14 +194,16 @@ static int add_one(struct cli *cli)
             return code;
     }
     public_opts(o, &opts);
-    emq_status s = emq_add(cli->client, queue, data ? emq_strn(data, len) : emq_cstr("{}"), &opts, &added, &err);
+    emq_status s = emq_add(cli->client, queue, data ? emq_strn(data, len) : emq_cstr("{}"), &opts,
+                           &added, &err);
     free(data);
     if (emq__is_failure(s))
         return cli_failure(cli, s, &err);
     if (!o->has_wait || cli->globals.json)
         print_added(cli, &added);
     if (s != EMQ_OK)
-        cli_say(cli, "%s: job %s is %s", outcome_name(added.outcome), added.id, emq_state_name(added.state));
+        cli_say(cli, "%s: job %s is %s", outcome_name(added.outcome), added.id,
+                emq_state_name(added.state));
     if (s != EMQ_OK && o->must_add)
         return CLI_NO;
     if (o->has_wait)
@@ -150,15 +215,15 @@ static int add_one(struct cli *cli)
 
 struct batch {
     struct emq__arena mem;
-    emq_new_job     **jobs;
-    size_t            n, cap;
+    emq_new_job **jobs;
+    size_t n, cap;
 };
 
 static bool batch_room(struct batch *b)
 {
     if (b->n < b->cap)
         return true;
-    size_t        cap = b->cap ? b->cap * 2 : 1024;
+    size_t cap = b->cap ? b->cap * 2 : 1024;
     emq_new_job **jobs = realloc(b->jobs, cap * sizeof(*jobs));
     if (!jobs)
         return false;
@@ -169,8 +234,8 @@ static bool batch_room(struct batch *b)
 
 static int batch_line(struct cli *cli, struct batch *b, emq_str queue, emq_str line, size_t number)
 {
-    emq_error     err;
-    emq_new_job  *job = emq__arena_zalloc(&b->mem, 1, sizeof *job);
+    emq_error err;
+    emq_new_job *job = emq__arena_zalloc(&b->mem, 1, sizeof *job);
     emq_add_opts *opts = emq__arena_zalloc(&b->mem, 1, sizeof *opts);
     if (!job || !opts || !batch_room(b))
         return cli_error(cli, CLI_AGAIN, "out of memory at line %zu; nothing was added", number);
@@ -178,11 +243,12 @@ static int batch_line(struct cli *cli, struct batch *b, emq_str queue, emq_str l
     emq_status s = emq__opts_from_batch(line, &b->mem, opts, &job->data, &err);
     if (s == EMQ_OK) {
         struct emq__opts checked;
-        emq_str          id, name;
+        emq_str id, name;
         s = emq__opts_from_public(opts, &checked, &id, &name, &err);
     }
     if (s == EMQ_OK && job->data.len > EMQ_DATA_MAX)
-        s = emq__fail(&err, EMQ_E_INVALID, 0, "batch", "data has %zu bytes, more than %d", job->data.len, EMQ_DATA_MAX);
+        s = emq__fail(&err, EMQ_E_INVALID, 0, "batch", "data has %zu bytes, more than %d",
+                      job->data.len, EMQ_DATA_MAX);
     if (s != EMQ_OK)
         return cli_error(cli, s == EMQ_E_NOMEM ? CLI_AGAIN : CLI_DATA,
                          "line %zu: %s; nothing was added", number, err.text);
@@ -198,9 +264,9 @@ static int batch_parse(struct cli *cli, struct batch *b, emq_str queue, emq_str 
         text = emq_strn(text.ptr + 3, text.len - 3);
     while (text.len > 0) {
         const char *end = memchr(text.ptr, '\n', text.len);
-        size_t      len = end ? (size_t)(end - text.ptr) : text.len;
-        emq_str     line = emq_strn(text.ptr, len);
-        size_t      skip = end ? len + 1 : len;
+        size_t len = end ? (size_t)(end - text.ptr) : text.len;
+        emq_str line = emq_strn(text.ptr, len);
+        size_t skip = end ? len + 1 : len;
         text = emq_strn(text.ptr + skip, text.len - skip);
         number++;
         while (line.len > 0 && strchr(" \t\r", line.ptr[line.len - 1]))
@@ -216,9 +282,9 @@ static int batch_parse(struct cli *cli, struct batch *b, emq_str queue, emq_str 
 
 static int batch_send(struct cli *cli, struct batch *b, bool must_add)
 {
-    emq_error   err;
+    emq_error err;
     emq_added **out = emq__arena_zalloc(&b->mem, b->n + 1, sizeof(*out));
-    emq_added  *all = emq__arena_zalloc(&b->mem, b->n + 1, sizeof *all);
+    emq_added *all = emq__arena_zalloc(&b->mem, b->n + 1, sizeof *all);
     if (!out || !all)
         return cli_error(cli, CLI_AGAIN, "out of memory; nothing was added");
     for (size_t i = 0; i < b->n; i++) {
@@ -237,7 +303,8 @@ static int batch_send(struct cli *cli, struct batch *b, bool must_add)
     for (size_t i = 0; i < b->n; i++)
         count[all[i].outcome == EMQ_OK ? 0 : all[i].outcome == EMQ_DUPLICATE ? 1 : 2]++;
     if (cli->globals.json)
-        printf("{\"added\":%zu,\"duplicate\":%zu,\"deduplicated\":%zu}\n", count[0], count[1], count[2]);
+        printf("{\"added\":%zu,\"duplicate\":%zu,\"deduplicated\":%zu}\n", count[0], count[1],
+               count[2]);
     else if (!cli->globals.quiet)
         printf("%zu\n", count[0]);
     if (count[1] + count[2])
@@ -248,8 +315,8 @@ static int batch_send(struct cli *cli, struct batch *b, bool must_add)
 static int add_batch(struct cli *cli, const struct add_options *o)
 {
     struct batch b = {0};
-    char        *text = NULL, *path = NULL;
-    size_t       len = 0;
+    char *text = NULL, *path = NULL;
+    size_t len = 0;
 
     if (cli->args.n_words > 1)
         return cli_usage(cli, "DATA and --batch exclude each other");
@@ -284,12 +351,16 @@ const struct cli_verb cli_verb_add = {
     .name = "add",
     .summary = "add a job, or a batch of jobs all or nothing",
     .usage = "QUEUE [DATA|@FILE|-] [OPTIONS]",
-    .help = "DATA is any text or bytes: the argument itself, @FILE a file, - standard input; default {}.\n"
-            "Prints the job's id. With --wait prints the result; exit 1 if the job failed, 124 at the\n"
-            "deadline.\n\n"
-            "--batch reads one JSON object a line, with any of: \"text\" or \"data\" (any JSON), \"id\", \"name\",\n"
-            "\"delay\", \"priority\", \"attempts\", \"timeout\" ... named as the options; a span is text (\"1h\") or a\n"
-            "number of milliseconds. The whole file is checked first; prints the count.",
+    .help =
+        "DATA is any text or bytes: the argument itself, @FILE a file, - standard input; default "
+        "{}.\n"
+        "Prints the job's id. With --wait prints the result; exit 1 if the job failed, 124 at the\n"
+        "deadline.\n\n"
+        "--batch reads one JSON object a line, with any of: \"text\" or \"data\" (any JSON), "
+        "\"id\", \"name\",\n"
+        "\"delay\", \"priority\", \"attempts\", \"timeout\" ... named as the options; a span is "
+        "text (\"1h\") or a\n"
+        "number of milliseconds. The whole file is checked first; prints the count.",
     .options = add_table,
     .options_size = sizeof(struct add_options),
     .min_words = 1,

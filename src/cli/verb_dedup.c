@@ -6,19 +6,24 @@
 
 #include "base/json.h"
 
-struct dedup_options { emq_str owner; };
+struct dedup_options {
+    emq_str owner;
+};
 
 static const struct cli_option dedup_table[] = {
-    {.name = "--owner", .type = CLI_TEXT, .at = offsetof(struct dedup_options, owner), .value = "JOB",
+    {.name = "--owner",
+     .type = CLI_TEXT,
+     .at = offsetof(struct dedup_options, owner),
+     .value = "JOB",
      .help = "release only if this job holds it"},
     {.name = NULL},
 };
 
 static int show(struct cli *cli, emq_str queue, emq_str id)
 {
-    char       owner[EMQ_ID_MAX + 1], span[40];
-    int64_t    ttl_ms = 0;
-    emq_error  err;
+    char owner[EMQ_ID_MAX + 1], span[40];
+    int64_t ttl_ms = 0;
+    emq_error err;
     emq_status s = emq_dedup_show(cli->client, queue, id, owner, &ttl_ms, &err);
     if (s == EMQ_NOT_FOUND)
         return cli_error(cli, CLI_NO, "no job holds dedup id %s", id.ptr);
@@ -44,10 +49,12 @@ static int show(struct cli *cli, emq_str queue, emq_str id)
 static int release(struct cli *cli, emq_str queue, emq_str id)
 {
     const struct dedup_options *o = cli->options;
-    emq_error  err;
+    emq_error err;
     emq_status s = emq_dedup_release(cli->client, queue, id, o->owner, &err);
     if (s == EMQ_NOT_FOUND)
-        return cli_error(cli, CLI_NO, o->owner.len ? "dedup id %s is not held by that job" : "no job holds dedup id %s",
+        return cli_error(cli, CLI_NO,
+                         o->owner.len ? "dedup id %s is not held by that job"
+                                      : "no job holds dedup id %s",
                          id.ptr);
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
 }

@@ -15,10 +15,14 @@ static const struct cli_verb *find(const char *name)
     return NULL;
 }
 
-struct help_options { bool man; };
+struct help_options {
+    bool man;
+};
 
 static const struct cli_option help_table[] = {
-    {.name = "--man", .type = CLI_FLAG, .at = offsetof(struct help_options, man),
+    {.name = "--man",
+     .type = CLI_FLAG,
+     .at = offsetof(struct help_options, man),
      .help = "as the source of a man page"},
     {.name = NULL},
 };
@@ -26,7 +30,7 @@ static const struct cli_option help_table[] = {
 static int run_help(struct cli *cli)
 {
     const struct help_options *o = cli->options;
-    const struct cli_verb     *verb = NULL;
+    const struct cli_verb *verb = NULL;
     if (cli->args.n_words > 0 && !(verb = find(cli->args.words[0])))
         return cli_usage(cli, "unknown verb \"%s\"", cli->args.words[0]);
     if (o->man)
@@ -37,8 +41,13 @@ static int run_help(struct cli *cli)
 }
 
 const struct cli_verb cli_verb_help = {
-    .name = "help", .summary = "say more about a verb", .usage = "[VERB] [--man]",
-    .options = help_table, .options_size = sizeof(struct help_options), .max_words = 1, .run = run_help,
+    .name = "help",
+    .summary = "say more about a verb",
+    .usage = "[VERB] [--man]",
+    .options = help_table,
+    .options_size = sizeof(struct help_options),
+    .max_words = 1,
+    .run = run_help,
 };
 
 /* ---- completion -------------------------------------------------------------------------- */
@@ -57,11 +66,13 @@ static int run_completion(struct cli *cli)
          "_emq() {\n"
          "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i words\n"
          "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-         "        [[ ${COMP_WORDS[i]} == --url || ${COMP_WORDS[i]} == --prefix ]] && { ((i++)); continue; }\n"
+         "        [[ ${COMP_WORDS[i]} == --url || ${COMP_WORDS[i]} == --prefix ]] && { ((i++)); "
+         "continue; }\n"
          "        [[ ${COMP_WORDS[i]} == -* ]] || { verb=${COMP_WORDS[i]}; break; }\n"
          "    done\n"
          "    case $prev in\n"
-         "    --state) words='waiting active delayed prioritized waiting-children completed failed' ;;\n"
+         "    --state) words='waiting active delayed prioritized waiting-children completed "
+         "failed' ;;\n"
          "    *) case $verb in");
     printf("    '') words='");
     for (size_t i = 0; cli_verbs[i]; i++)
@@ -73,7 +84,8 @@ static int run_completion(struct cli *cli)
         print_words(cli_verbs[i]->options);
         print_words(cli_global_options);
         puts("'");
-        puts("        [[ $cur != -* && $((COMP_CWORD - i)) -eq 1 ]] && words=$(emq ls --json 2>/dev/null |\n"
+        puts("        [[ $cur != -* && $((COMP_CWORD - i)) -eq 1 ]] && words=$(emq ls --json "
+             "2>/dev/null |\n"
              "            sed -nE 's/^\\{\"queue\":\"([^\"\\\\]*)\"\\}$/\\1/p') ;;");
     }
     puts("    esac ;;\n"
@@ -85,9 +97,13 @@ static int run_completion(struct cli *cli)
 }
 
 const struct cli_verb cli_verb_completion = {
-    .name = "completion", .summary = "print the completion script of a shell", .usage = "bash",
+    .name = "completion",
+    .summary = "print the completion script of a shell",
+    .usage = "bash",
     .help = "In ~/.bashrc: source <(emq completion bash)",
-    .min_words = 1, .max_words = 1, .run = run_completion,
+    .min_words = 1,
+    .max_words = 1,
+    .run = run_completion,
 };
 
 /* ---- version ----------------------------------------------------------------------------- */
@@ -102,6 +118,8 @@ static int run_version(struct cli *cli)
 }
 
 const struct cli_verb cli_verb_version = {
-    .name = "version", .summary = "print the versions of emq and its libraries", .usage = "",
+    .name = "version",
+    .summary = "print the versions of emq and its libraries",
+    .usage = "",
     .run = run_version,
 };

@@ -9,11 +9,18 @@
 #include "base/json.h"
 #include "base/str.h"
 
-struct logs_options { int64_t last; };
+struct logs_options {
+    int64_t last;
+};
 
 static const struct cli_option logs_table[] = {
-    {.name = "--last", .type = CLI_INT, .at = offsetof(struct logs_options, last), .value = "N",
-     .help = "only the newest N lines", .min = 1, .max = 1000000},
+    {.name = "--last",
+     .type = CLI_INT,
+     .at = offsetof(struct logs_options, last),
+     .value = "N",
+     .help = "only the newest N lines",
+     .min = 1,
+     .max = 1000000},
     {.name = NULL},
 };
 
@@ -44,7 +51,7 @@ static void print_entry(const struct cli *cli, emq_str entry, int64_t skip)
 {
     for (;;) {
         const char *end = entry.len ? memchr(entry.ptr, '\n', entry.len) : NULL;
-        size_t      len = end ? (size_t)(end - entry.ptr) : entry.len;
+        size_t len = end ? (size_t)(end - entry.ptr) : entry.len;
         if (skip-- <= 0)
             print_line(cli, emq_strn(entry.ptr, len));
         if (!end)
@@ -56,20 +63,22 @@ static void print_entry(const struct cli *cli, emq_str entry, int64_t skip)
 static int run_logs(struct cli *cli)
 {
     const struct logs_options *o = cli->options;
-    emq_error  err;
-    emq_list  *entries = NULL;
-    emq_status s = emq_logs(cli->client, emq_cstr(cli->args.words[0]), emq_cstr(cli->args.words[1]), 0, 0,
-                            &entries, &err);
+    emq_error err;
+    emq_list *entries = NULL;
+    emq_status s = emq_logs(cli->client, emq_cstr(cli->args.words[0]), emq_cstr(cli->args.words[1]),
+                            0, 0, &entries, &err);
     if (s == EMQ_NOT_FOUND)
-        return cli_error(cli, CLI_NO, "queue %s has no job %s", cli->args.words[0], cli->args.words[1]);
+        return cli_error(cli, CLI_NO, "queue %s has no job %s", cli->args.words[0],
+                         cli->args.words[1]);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
-    size_t  n = emq_list_len(entries), first = o->last ? n : 0;
+    size_t n = emq_list_len(entries), first = o->last ? n : 0;
     int64_t lines = 0;
     while (first > 0 && lines < o->last)
         lines += count_lines(emq_list_str(entries, --first));
     for (size_t i = first; i < n && !ferror(stdout); i++, lines = 0)
-        print_entry(cli, emq_list_str(entries, i), o->last && lines > o->last ? lines - o->last : 0);
+        print_entry(cli, emq_list_str(entries, i),
+                    o->last && lines > o->last ? lines - o->last : 0);
     emq_list_free(entries);
     return CLI_OK;
 }
@@ -90,16 +99,34 @@ const struct cli_verb cli_verb_logs = {
 
 enum { LOOK_MS = 1000 }; /* how often a waiting tail looks whether its reader has gone */
 
-struct tail_options { emq_str after; int64_t count, wait_ms; bool all, has_wait; };
+struct tail_options {
+    emq_str after;
+    int64_t count, wait_ms;
+    bool all, has_wait;
+};
 
 static const struct cli_option tail_table[] = {
-    {.name = "--all", .type = CLI_FLAG, .at = offsetof(struct tail_options, all),
+    {.name = "--all",
+     .type = CLI_FLAG,
+     .at = offsetof(struct tail_options, all),
      .help = "begin with the oldest event kept, not with new ones"},
-    {.name = "--after", .type = CLI_TEXT, .at = offsetof(struct tail_options, after), .value = "ID",
-     .may_be_empty = true, .help = "begin behind this event"},
-    {.name = "--count", .type = CLI_INT, .at = offsetof(struct tail_options, count), .value = "N",
-     .help = "end after N events", .min = 1, .max = INT64_MAX},
-    {.name = "--wait", .type = CLI_SPAN, .at = offsetof(struct tail_options, wait_ms), .value = "D",
+    {.name = "--after",
+     .type = CLI_TEXT,
+     .at = offsetof(struct tail_options, after),
+     .value = "ID",
+     .may_be_empty = true,
+     .help = "begin behind this event"},
+    {.name = "--count",
+     .type = CLI_INT,
+     .at = offsetof(struct tail_options, count),
+     .value = "N",
+     .help = "end after N events",
+     .min = 1,
+     .max = INT64_MAX},
+    {.name = "--wait",
+     .type = CLI_SPAN,
+     .at = offsetof(struct tail_options, wait_ms),
+     .value = "D",
      .seen_at = offsetof(struct tail_options, has_wait),
      .help = "end when nothing came for D; 0 = print what is there"},
     {.name = NULL},
@@ -112,9 +139,9 @@ static void print_event(const struct cli *cli, emq_str json)
         return;
     }
     struct emq__arena mem = {0};
-    struct emq__json  object = emq__json_root(json), value;
-    emq_str           key;
-    size_t            pos = 0;
+    struct emq__json object = emq__json_root(json), value;
+    emq_str key;
+    size_t pos = 0;
     while (emq__json_next(object, &pos, &key, &value)) {
         emq_str text = value.raw;
         if (value.type == EMQ__JSON_STRING && !emq__json_str(value, &mem, &text))
@@ -133,20 +160,23 @@ static void print_event(const struct cli *cli, emq_str json)
 static int run_tail(struct cli *cli)
 {
     const struct tail_options *o = cli->options;
-    emq_str    queue = emq_cstr(cli->args.words[0]);
-    char       cursor[64];
-    int64_t    left = o->count ? o->count : INT64_MAX;
-    int64_t    idle = o->has_wait ? o->wait_ms : INT64_MAX;
-    emq_error  err;
+    emq_str queue = emq_cstr(cli->args.words[0]);
+    char cursor[64];
+    int64_t left = o->count ? o->count : INT64_MAX;
+    int64_t idle = o->has_wait ? o->wait_ms : INT64_MAX;
+    emq_error err;
     emq_status s = EMQ_OK;
 
     if (o->all && o->after.len)
         return cli_usage(cli, "--all and --after exclude each other");
-    snprintf(cursor, sizeof cursor, "%.*s", EMQ_STR_ARG(o->all ? emq_cstr("") : o->after.len ? o->after : emq_cstr("$")));
+    snprintf(cursor, sizeof cursor, "%.*s",
+             EMQ_STR_ARG(o->all         ? emq_cstr("")
+                         : o->after.len ? o->after
+                                        : emq_cstr("$")));
     cli_interrupt_on_signals(cli->client);
     while (left > 0 && !cli_reader_gone()) {
         emq_list *events = NULL;
-        int64_t   slice = idle < LOOK_MS ? idle : LOOK_MS;
+        int64_t slice = idle < LOOK_MS ? idle : LOOK_MS;
         s = emq_events(cli->client, queue, emq_cstr(cursor), left < 500 ? (size_t)left : 500, slice,
                        &events, &err);
         if (s == EMQ_TIMEOUT && (idle -= slice) > 0)
@@ -155,11 +185,12 @@ static int run_tail(struct cli *cli)
             break;
         idle = o->has_wait ? o->wait_ms : INT64_MAX;
         for (size_t i = 0; i < emq_list_len(events); i++, left--) {
-            emq_str           json = emq_list_str(events, i), id;
-            struct emq__json  member;
+            emq_str json = emq_list_str(events, i), id;
+            struct emq__json member;
             struct emq__arena mem = {0};
             print_event(cli, json);
-            if (emq__json_get(emq__json_root(json), "id", &member) && emq__json_str(member, &mem, &id))
+            if (emq__json_get(emq__json_root(json), "id", &member) &&
+                emq__json_str(member, &mem, &id))
                 snprintf(cursor, sizeof cursor, "%.*s", EMQ_STR_ARG(id));
             emq__arena_free(&mem);
         }
@@ -168,7 +199,8 @@ static int run_tail(struct cli *cli)
         if (ferror(stdout))
             break;
     }
-    return s == EMQ_OK || s == EMQ_TIMEOUT || s == EMQ_CANCELLED ? CLI_OK : cli_failure(cli, s, &err);
+    return s == EMQ_OK || s == EMQ_TIMEOUT || s == EMQ_CANCELLED ? CLI_OK
+                                                                 : cli_failure(cli, s, &err);
 }
 
 const struct cli_verb cli_verb_tail = {

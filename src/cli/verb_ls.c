@@ -10,30 +10,42 @@
 struct ls_options {
     emq_str state;
     int64_t limit;
-    bool    newest;
+    bool newest;
 };
 
 static const struct cli_option ls_table[] = {
-    {.name = "--state", .type = CLI_TEXT, .at = offsetof(struct ls_options, state), .value = "S",
+    {.name = "--state",
+     .type = CLI_TEXT,
+     .at = offsetof(struct ls_options, state),
+     .value = "S",
      .help = "waiting, active, delayed, prioritized, waiting-children, completed or failed"},
-    {.name = "--limit", .type = CLI_INT, .at = offsetof(struct ls_options, limit), .value = "N",
-     .help = "at most N jobs (all)", .min = 1, .max = INT64_MAX},
-    {.name = "--newest", .type = CLI_FLAG, .at = offsetof(struct ls_options, newest),
+    {.name = "--limit",
+     .type = CLI_INT,
+     .at = offsetof(struct ls_options, limit),
+     .value = "N",
+     .help = "at most N jobs (all)",
+     .min = 1,
+     .max = INT64_MAX},
+    {.name = "--newest",
+     .type = CLI_FLAG,
+     .at = offsetof(struct ls_options, newest),
      .help = "newest first"},
     {.name = NULL},
 };
 
 static int list_queues(struct cli *cli)
 {
-    emq_error  err;
-    emq_list  *names = NULL;
+    emq_error err;
+    emq_list *names = NULL;
     emq_status s = emq_queues(cli->client, &names, &err);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
 
-    static const char *const columns[] = {"QUEUE", "WAITING", "ACTIVE", "DELAYED", "COMPLETED", "FAILED", "PAUSED"};
-    static const bool        right[] = {false, true, true, true, true, true, false};
-    struct cli_table *table = cli->globals.json ? NULL : cli_table_new(columns, right, EMQ_ARRAY_LEN(columns));
+    static const char *const columns[] = {"QUEUE",     "WAITING", "ACTIVE", "DELAYED",
+                                          "COMPLETED", "FAILED",  "PAUSED"};
+    static const bool right[] = {false, true, true, true, true, true, false};
+    struct cli_table *table =
+        cli->globals.json ? NULL : cli_table_new(columns, right, EMQ_ARRAY_LEN(columns));
     for (size_t i = 0; i < emq_list_len(names) && s == EMQ_OK; i++) {
         emq_str name = emq_list_str(names, i);
         if (cli->globals.json) {
@@ -50,8 +62,10 @@ static int list_queues(struct cli *cli)
         s = emq_stats(cli->client, name, &st, &err);
         char cell[6][24], label[EMQ_QUEUE_NAME_MAX + 16];
         int64_t value[] = {st.count[EMQ_WAITING] + st.count[EMQ_PRIORITIZED], st.count[EMQ_ACTIVE],
-                           st.count[EMQ_DELAYED], st.count[EMQ_COMPLETED_STATE], st.count[EMQ_FAILED_STATE]};
-        const char *cells[EMQ_ARRAY_LEN(columns)] = {cli_cell(name, EMQ_QUEUE_NAME_MAX, label, sizeof label)};
+                           st.count[EMQ_DELAYED], st.count[EMQ_COMPLETED_STATE],
+                           st.count[EMQ_FAILED_STATE]};
+        const char *cells[EMQ_ARRAY_LEN(columns)] = {
+            cli_cell(name, EMQ_QUEUE_NAME_MAX, label, sizeof label)};
         for (size_t c = 0; c < EMQ_ARRAY_LEN(value); c++) {
             snprintf(cell[c], sizeof cell[c], "%lld", (long long)value[c]);
             cells[c + 1] = cell[c];
@@ -75,7 +89,8 @@ static void print_row(const emq_job *j)
     char at[40], id[80], name[80], data[80];
     printf("%-20s %-16s %-16s %s  %s\n", cli_cell(emq_job_id(j), 60, id, sizeof id),
            emq_state_name(emq_job_state(j)), cli_cell(emq_job_name(j), 40, name, sizeof name),
-           cli_time(emq_job_timestamp_at_ms(j), at), cli_cell(emq_job_data(j), 40, data, sizeof data));
+           cli_time(emq_job_timestamp_at_ms(j), at),
+           cli_cell(emq_job_data(j), 40, data, sizeof data));
 }
 
 /* Pages by keyset: however long the list, a page costs the same. When the job that ended the last
@@ -83,15 +98,18 @@ static void print_row(const emq_job *j)
 static int list_jobs(struct cli *cli, emq_str queue, int state, int64_t *left)
 {
     const struct ls_options *o = cli->options;
-    char       last[EMQ_ID_MAX + 1] = "";
-    int64_t    done = 0;
-    emq_error  err;
-    emq_list  *page = NULL;
+    char last[EMQ_ID_MAX + 1] = "";
+    int64_t done = 0;
+    emq_error err;
+    emq_list *page = NULL;
     emq_status s = EMQ_OK;
 
     while (*left > 0) {
-        emq_find_opts opts = {.size = sizeof opts, .state = state, .newest_first = o->newest,
-                              .limit = *left < 500 ? *left : 500, .after_id = emq_cstr(last)};
+        emq_find_opts opts = {.size = sizeof opts,
+                              .state = state,
+                              .newest_first = o->newest,
+                              .limit = *left < 500 ? *left : 500,
+                              .after_id = emq_cstr(last)};
         s = emq_find(cli->client, queue, &opts, &page, &err);
         if (s == EMQ_NOT_FOUND) {
             opts.after_id = emq_cstr("");
@@ -103,7 +121,7 @@ static int list_jobs(struct cli *cli, emq_str queue, int state, int64_t *left)
         size_t n = emq_list_len(page);
         for (size_t i = 0; i < n; i++) {
             const emq_job *j = emq_list_job(page, i);
-            emq_str        json = emq_job_json(j);
+            emq_str json = emq_job_json(j);
             if (cli->globals.json) {
                 fwrite(json.ptr, 1, json.len, stdout);
                 putchar('\n');
@@ -127,12 +145,14 @@ static int run(struct cli *cli)
     if (cli->args.n_words == 0)
         return o->state.len ? cli_usage(cli, "--state needs a queue") : list_queues(cli);
 
-    int     state = emq_state_parse(o->state);
+    int state = emq_state_parse(o->state);
     int64_t left = o->limit ? o->limit : INT64_MAX;
     emq_str queue = emq_cstr(cli->args.words[0]);
     if (o->state.len && !state)
-        return cli_usage(cli, "--state: \"%.*s\" is none of waiting, active, delayed, prioritized, "
-                              "waiting-children, completed, failed", EMQ_STR_ARG(o->state));
+        return cli_usage(cli,
+                         "--state: \"%.*s\" is none of waiting, active, delayed, prioritized, "
+                         "waiting-children, completed, failed",
+                         EMQ_STR_ARG(o->state));
     if (state)
         return list_jobs(cli, queue, state, &left);
     int code = CLI_OK;

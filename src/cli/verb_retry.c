@@ -4,11 +4,16 @@
  */
 #include "cli/select.h"
 
-struct retry_options { struct cli_selection selection; bool reset; };
+struct retry_options {
+    struct cli_selection selection;
+    bool reset;
+};
 
 static const struct cli_option retry_table[] = {
     CLI_SELECTION_OPTIONS,
-    {.name = "--reset-attempts", .type = CLI_FLAG, .at = offsetof(struct retry_options, reset),
+    {.name = "--reset-attempts",
+     .type = CLI_FLAG,
+     .at = offsetof(struct retry_options, reset),
      .help = "with the full budget and backoff; else one more run"},
     {.name = NULL},
 };
@@ -23,7 +28,8 @@ static emq_status retry_one(struct cli *cli, emq_str queue, emq_str id, emq_erro
     return emq_retry(cli->client, queue, id, retry_flags(cli), err);
 }
 
-static emq_status retry_many(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err)
+static emq_status retry_many(struct cli *cli, emq_str queue, int state, int64_t *count,
+                             emq_error *err)
 {
     return emq_retry_all(cli->client, queue, state, retry_flags(cli), count, err);
 }
@@ -33,7 +39,8 @@ static int run_retry(struct cli *cli)
     static const int states_all[] = {EMQ_FAILED_STATE, 0};
     static const int states_finished[] = {EMQ_FAILED_STATE, EMQ_COMPLETED_STATE, 0};
     const struct cli_selection *sel = cli->options;
-    struct cli_act act = {"retried", sel->all ? states_all : states_finished, retry_one, retry_many};
+    struct cli_act act = {"retried", sel->all ? states_all : states_finished, retry_one,
+                          retry_many};
     return cli_act_on(cli, &act);
 }
 
@@ -59,7 +66,8 @@ static emq_status promote_one(struct cli *cli, emq_str queue, emq_str id, emq_er
     return emq_promote(cli->client, queue, id, err);
 }
 
-static emq_status promote_many(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err)
+static emq_status promote_many(struct cli *cli, emq_str queue, int state, int64_t *count,
+                               emq_error *err)
 {
     (void)state;
     return emq_promote_all(cli->client, queue, count, err);
@@ -67,7 +75,7 @@ static emq_status promote_many(struct cli *cli, emq_str queue, int state, int64_
 
 static int run_promote(struct cli *cli)
 {
-    static const int     states[] = {EMQ_DELAYED, 0};
+    static const int states[] = {EMQ_DELAYED, 0};
     const struct cli_act act = {"promoted", states, promote_one, promote_many};
     return cli_act_on(cli, &act);
 }
@@ -91,15 +99,17 @@ static emq_status remove_one(struct cli *cli, emq_str queue, emq_str id, emq_err
     return emq_remove(cli->client, queue, id, err);
 }
 
-static emq_status remove_many(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err)
+static emq_status remove_many(struct cli *cli, emq_str queue, int state, int64_t *count,
+                              emq_error *err)
 {
     return emq_clean(cli->client, queue, state, 0, 0, count, err);
 }
 
 static int run_rm(struct cli *cli)
 {
-    static const int states[] = {EMQ_WAITING, EMQ_PRIORITIZED, EMQ_DELAYED, EMQ_WAITING_CHILDREN,
-                                 EMQ_ACTIVE, EMQ_COMPLETED_STATE, EMQ_FAILED_STATE, 0};
+    static const int states[] = {
+        EMQ_WAITING, EMQ_PRIORITIZED,     EMQ_DELAYED,      EMQ_WAITING_CHILDREN,
+        EMQ_ACTIVE,  EMQ_COMPLETED_STATE, EMQ_FAILED_STATE, 0};
     const struct cli_act act = {"removed", states, remove_one, remove_many};
     return cli_act_on(cli, &act);
 }
@@ -124,14 +134,16 @@ static emq_status cancel_one(struct cli *cli, emq_str queue, emq_str id, emq_err
     return emq_cancel(cli->client, queue, id, err);
 }
 
-static emq_status cancel_many(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err)
+static emq_status cancel_many(struct cli *cli, emq_str queue, int state, int64_t *count,
+                              emq_error *err)
 {
     return emq_cancel_all(cli->client, queue, state, count, err);
 }
 
 static int run_cancel(struct cli *cli)
 {
-    static const int states[] = {EMQ_WAITING, EMQ_PRIORITIZED, EMQ_DELAYED, EMQ_WAITING_CHILDREN, EMQ_ACTIVE, 0};
+    static const int states[] = {EMQ_WAITING,          EMQ_PRIORITIZED, EMQ_DELAYED,
+                                 EMQ_WAITING_CHILDREN, EMQ_ACTIVE,      0};
     const struct cli_act act = {"cancelled", states, cancel_one, cancel_many};
     return cli_act_on(cli, &act);
 }
@@ -140,7 +152,8 @@ const struct cli_verb cli_verb_cancel = {
     .name = "cancel",
     .summary = "stop running jobs, fail unfinished ones",
     .usage = "QUEUE (ID...|--state S|--all) [--dry-run]",
-    .help = "The owner of an active job is asked to stop: its handler is told, a program gets TERM, then\n"
+    .help = "The owner of an active job is asked to stop: its handler is told, a program gets "
+            "TERM, then\n"
             "KILL. A job that is not active is failed at once with the reason \"cancelled\".",
     .options = selection_table,
     .options_size = sizeof(struct cli_selection),

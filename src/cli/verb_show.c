@@ -25,14 +25,14 @@ static void print_lock(const emq_job *j, int64_t now_ms)
 {
     if (emq_job_state(j) != EMQ_ACTIVE)
         return;
-    char    span[40];
+    char span[40];
     int64_t left = emq_job_lock_until_ms(j) - now_ms;
     if (left > 0)
         printf("%-14s held by %.*s for another %s\n", "lock", EMQ_STR_ARG(emq_job_processed_by(j)),
                emq__duration_format(left, span));
     else
-        printf("%-14s ended %s ago, its owner was not seen since; a sweep returns the job\n", "lock",
-               emq__duration_format(-left, span));
+        printf("%-14s ended %s ago, its owner was not seen since; a sweep returns the job\n",
+               "lock", emq__duration_format(-left, span));
 }
 
 static void print_job(const emq_job *j, int64_t now_ms)
@@ -61,12 +61,18 @@ static void print_job(const emq_job *j, int64_t now_ms)
     line("effect key", emq_job_idempotency_key(j));
 }
 
-struct show_options { bool data, result; };
+struct show_options {
+    bool data, result;
+};
 
 static const struct cli_option show_table[] = {
-    {.name = "--data", .type = CLI_FLAG, .at = offsetof(struct show_options, data),
+    {.name = "--data",
+     .type = CLI_FLAG,
+     .at = offsetof(struct show_options, data),
      .help = "only the data, its exact bytes"},
-    {.name = "--result", .type = CLI_FLAG, .at = offsetof(struct show_options, result),
+    {.name = "--result",
+     .type = CLI_FLAG,
+     .at = offsetof(struct show_options, result),
      .help = "only the result, its exact bytes"},
     {.name = NULL},
 };
@@ -74,16 +80,17 @@ static const struct cli_option show_table[] = {
 static int run(struct cli *cli)
 {
     const struct show_options *o = cli->options;
-    emq_str         queue = emq_cstr(cli->args.words[0]);
-    emq_error       err;
-    emq_job        *job = NULL;
+    emq_str queue = emq_cstr(cli->args.words[0]);
+    emq_error err;
+    emq_job *job = NULL;
     emq_queue_stats stats = {.size = sizeof stats};
 
     if (o->data && o->result)
         return cli_usage(cli, "--data and --result exclude each other");
     emq_status s = emq_get(cli->client, queue, emq_cstr(cli->args.words[1]), &job, &err);
     if (s == EMQ_NOT_FOUND)
-        return cli_error(cli, CLI_NO, "queue %s has no job %s", cli->args.words[0], cli->args.words[1]);
+        return cli_error(cli, CLI_NO, "queue %s has no job %s", cli->args.words[0],
+                         cli->args.words[1]);
     if (s == EMQ_OK)
         s = emq_stats(cli->client, queue, &stats, &err);
     if (s != EMQ_OK) {

@@ -8,23 +8,30 @@
 
 static void print_json(emq_str queue, const emq_queue_stats *st)
 {
-    static const int order[] = {EMQ_WAITING, EMQ_ACTIVE, EMQ_DELAYED, EMQ_PRIORITIZED,
-                                EMQ_WAITING_CHILDREN, EMQ_COMPLETED_STATE, EMQ_FAILED_STATE};
+    static const int order[] = {EMQ_WAITING,     EMQ_ACTIVE,           EMQ_DELAYED,
+                                EMQ_PRIORITIZED, EMQ_WAITING_CHILDREN, EMQ_COMPLETED_STATE,
+                                EMQ_FAILED_STATE};
     struct emq__buf b;
     emq__buf_init(&b, 8192);
     emq__buf_text(&b, "{\"queue\":");
     emq__json_quote(&b, queue);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(order); i++)
-        emq__buf_printf(&b, ",\"%s\":%lld", emq_state_name(order[i]), (long long)st->count[order[i]]);
-    emq__buf_printf(&b, ",\"paused\":%s,\"limited_ms\":%lld,\"maxed\":%s", st->paused ? "true" : "false",
-                    (long long)st->limited_ms, st->maxed ? "true" : "false");
-    emq__buf_printf(&b, ",\"concurrency\":%lld,\"next_due_at_ms\":%lld,\"oldest_waiting_at_ms\":%lld,\"now_ms\":%lld",
+        emq__buf_printf(&b, ",\"%s\":%lld", emq_state_name(order[i]),
+                        (long long)st->count[order[i]]);
+    emq__buf_printf(&b, ",\"paused\":%s,\"limited_ms\":%lld,\"maxed\":%s",
+                    st->paused ? "true" : "false", (long long)st->limited_ms,
+                    st->maxed ? "true" : "false");
+    emq__buf_printf(&b,
+                    ",\"concurrency\":%lld,\"next_due_at_ms\":%lld,\"oldest_waiting_at_ms\":%lld,"
+                    "\"now_ms\":%lld",
                     (long long)st->concurrency, (long long)st->next_due_at_ms,
                     (long long)st->oldest_waiting_at_ms, (long long)st->now_ms);
-    emq__buf_printf(&b, ",\"totals\":{\"added\":%lld,\"started\":%lld,\"completed\":%lld,\"failed\":%lld",
-                    (long long)st->total_added, (long long)st->total_started,
-                    (long long)st->total_completed, (long long)st->total_failed);
-    emq__buf_printf(&b, ",\"retried\":%lld,\"recovered\":%lld,\"deduplicated\":%lld,\"removed\":%lld}}",
+    emq__buf_printf(
+        &b, ",\"totals\":{\"added\":%lld,\"started\":%lld,\"completed\":%lld,\"failed\":%lld",
+        (long long)st->total_added, (long long)st->total_started, (long long)st->total_completed,
+        (long long)st->total_failed);
+    emq__buf_printf(&b,
+                    ",\"retried\":%lld,\"recovered\":%lld,\"deduplicated\":%lld,\"removed\":%lld}}",
                     (long long)st->total_retried, (long long)st->total_recovered,
                     (long long)st->total_deduplicated, (long long)st->total_removed);
     printf("%.*s\n", (int)b.len, b.ptr);
@@ -47,19 +54,21 @@ static void print_text(emq_str queue, const emq_queue_stats *st)
     if (st->next_due_at_ms > st->now_ms)
         printf("  the next delayed job is due in %s\n",
                emq__duration_format(st->next_due_at_ms - st->now_ms, span));
-    printf("  in all: added %lld, started %lld, completed %lld, failed %lld, retried %lld, recovered %lld, "
+    printf("  in all: added %lld, started %lld, completed %lld, failed %lld, retried %lld, "
+           "recovered %lld, "
            "deduplicated %lld, removed %lld\n",
            (long long)st->total_added, (long long)st->total_started, (long long)st->total_completed,
-           (long long)st->total_failed, (long long)st->total_retried, (long long)st->total_recovered,
-           (long long)st->total_deduplicated, (long long)st->total_removed);
+           (long long)st->total_failed, (long long)st->total_retried,
+           (long long)st->total_recovered, (long long)st->total_deduplicated,
+           (long long)st->total_removed);
 }
 
 static int run(struct cli *cli)
 {
-    emq_str         queue = emq_cstr(cli->args.words[0]);
+    emq_str queue = emq_cstr(cli->args.words[0]);
     emq_queue_stats stats = {.size = sizeof stats};
-    emq_error       err;
-    emq_status      s = emq_stats(cli->client, queue, &stats, &err);
+    emq_error err;
+    emq_status s = emq_stats(cli->client, queue, &stats, &err);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
     if (cli->globals.json)

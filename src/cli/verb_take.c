@@ -17,17 +17,34 @@ struct take_options {
     emq_str name;
     int64_t lock, wait_ms;
     int32_t mode;
-    bool    has_wait; /* tells --wait from a wait of 0 ms */
+    bool has_wait; /* tells --wait from a wait of 0 ms */
 };
 
 static const struct cli_option take_table[] = {
-    {.name = "--lock", .type = CLI_SPAN, .at = offsetof(struct take_options, lock), .value = "D",
-     .help = "the lock's length (30s); extend it before it ends", .min = EMQ_LOCK_MIN_MS, .max = DAY_MS},
-    {.name = "--wait", .type = CLI_SPAN, .at = offsetof(struct take_options, wait_ms), .value = "D",
-     .seen_at = offsetof(struct take_options, has_wait), .optional = true, .help = "wait for a job"},
-    {.name = "--mode", .type = CLI_CHOICE, .at = offsetof(struct take_options, mode), .value = "M",
-     .choices = modes, .help = "at-least-once, at-most-once or fire-and-forget"},
-    {.name = "--name", .type = CLI_TEXT, .at = offsetof(struct take_options, name), .value = "WORKER",
+    {.name = "--lock",
+     .type = CLI_SPAN,
+     .at = offsetof(struct take_options, lock),
+     .value = "D",
+     .help = "the lock's length (30s); extend it before it ends",
+     .min = EMQ_LOCK_MIN_MS,
+     .max = DAY_MS},
+    {.name = "--wait",
+     .type = CLI_SPAN,
+     .at = offsetof(struct take_options, wait_ms),
+     .value = "D",
+     .seen_at = offsetof(struct take_options, has_wait),
+     .optional = true,
+     .help = "wait for a job"},
+    {.name = "--mode",
+     .type = CLI_CHOICE,
+     .at = offsetof(struct take_options, mode),
+     .value = "M",
+     .choices = modes,
+     .help = "at-least-once, at-most-once or fire-and-forget"},
+    {.name = "--name",
+     .type = CLI_TEXT,
+     .at = offsetof(struct take_options, name),
+     .value = "WORKER",
      .help = "name of this worker (host:pid:n)"},
     {.name = NULL},
 };
@@ -58,8 +75,8 @@ static void print_taken(const struct cli *cli, const emq_job *j)
 static int run_take(struct cli *cli)
 {
     const struct take_options *o = cli->options;
-    emq_error     err;
-    emq_job      *job = NULL;
+    emq_error err;
+    emq_job *job = NULL;
     emq_take_opts opts = {.size = sizeof opts,
                           .worker = o->name,
                           .lock_ms = o->lock,
@@ -81,7 +98,8 @@ const struct cli_verb cli_verb_take = {
     .name = "take",
     .summary = "take one job under a lock, to work on it by hand",
     .usage = "QUEUE [--lock D] [--wait [D]] [--mode M]",
-    .help = "Prints the job with its token and fence; no job: 1. Settle it with `emq settle`, renew the\n"
+    .help = "Prints the job with its token and fence; no job: 1. Settle it with `emq settle`, "
+            "renew the\n"
             "lock with `emq extend`; when the lock ends the job is recovered and runs again.",
     .options = take_table,
     .options_size = sizeof(struct take_options),
@@ -93,20 +111,32 @@ const struct cli_verb cli_verb_take = {
 
 /* ---- extend ------------------------------------------------------------------------------ */
 
-struct extend_options { emq_str token; int64_t lock; };
+struct extend_options {
+    emq_str token;
+    int64_t lock;
+};
 
 static const struct cli_option extend_table[] = {
-    {.name = "--token", .type = CLI_TEXT, .at = offsetof(struct extend_options, token), .value = "T",
+    {.name = "--token",
+     .type = CLI_TEXT,
+     .at = offsetof(struct extend_options, token),
+     .value = "T",
      .help = "of the hand-out, as `take` printed it"},
-    {.name = "--lock", .type = CLI_SPAN, .at = offsetof(struct extend_options, lock), .value = "D",
-     .help = "from now (30s)", .min = EMQ_LOCK_MIN_MS, .max = DAY_MS},
+    {.name = "--lock",
+     .type = CLI_SPAN,
+     .at = offsetof(struct extend_options, lock),
+     .value = "D",
+     .help = "from now (30s)",
+     .min = EMQ_LOCK_MIN_MS,
+     .max = DAY_MS},
     {.name = NULL},
 };
 
 static int lost_or(const struct cli *cli, emq_status s, const emq_error *err)
 {
     if (s == EMQ_LOST)
-        return cli_error(cli, CLI_NO, "the lock of job %s is not this token's any more; nothing was changed",
+        return cli_error(cli, CLI_NO,
+                         "the lock of job %s is not this token's any more; nothing was changed",
                          cli->args.words[1]);
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, err);
 }
@@ -117,8 +147,10 @@ static int run_extend(struct cli *cli)
     emq_error err;
     if (!o->token.len)
         return cli_usage(cli, "--token is missing");
-    return lost_or(cli, emq_extend(cli->client, emq_cstr(cli->args.words[0]), emq_cstr(cli->args.words[1]),
-                                   o->token, o->lock, &err), &err);
+    return lost_or(cli,
+                   emq_extend(cli->client, emq_cstr(cli->args.words[0]),
+                              emq_cstr(cli->args.words[1]), o->token, o->lock, &err),
+                   &err);
 }
 
 const struct cli_verb cli_verb_extend = {
@@ -139,24 +171,45 @@ const struct cli_verb cli_verb_extend = {
 struct settle_options {
     emq_str token, result, reason, stack;
     int64_t delay;
-    bool    completed, failed, retry, has_delay, release, force;
+    bool completed, failed, retry, has_delay, release, force;
 };
-#define AT(member) .at = offsetof(struct settle_options, member)
+#define AT(member)   .at = offsetof(struct settle_options, member)
 #define SEEN(member) .seen_at = offsetof(struct settle_options, member)
 
 static const struct cli_option settle_table[] = {
     {.name = "--token", .type = CLI_TEXT, AT(token), .value = "T", .help = "of the hand-out"},
-    {.name = "--completed", .type = CLI_TEXT, AT(result), .value = "RESULT|@FILE|-", .optional = true,
-     SEEN(completed), .may_be_empty = true, .help = "the ack, with a result"},
-    {.name = "--failed", .type = CLI_TEXT, AT(reason), .value = "REASON", SEEN(failed),
+    {.name = "--completed",
+     .type = CLI_TEXT,
+     AT(result),
+     .value = "RESULT|@FILE|-",
+     .optional = true,
+     SEEN(completed),
+     .may_be_empty = true,
+     .help = "the ack, with a result"},
+    {.name = "--failed",
+     .type = CLI_TEXT,
+     AT(reason),
+     .value = "REASON",
+     SEEN(failed),
      .may_be_empty = true,
      .help = "failed for good; with --retry: the reason of this attempt"},
-    {.name = "--retry", .type = CLI_SPAN, AT(delay), .value = "D", .optional = true, SEEN(retry),
+    {.name = "--retry",
+     .type = CLI_SPAN,
+     AT(delay),
+     .value = "D",
+     .optional = true,
+     SEEN(retry),
      .help = "this attempt failed: again after D, or by the job's own backoff"},
     {.name = "--release", .type = CLI_FLAG, AT(release), .help = "give it back, nothing charged"},
-    {.name = "--stack", .type = CLI_TEXT, AT(stack), .value = "TEXT", .may_be_empty = true,
+    {.name = "--stack",
+     .type = CLI_TEXT,
+     AT(stack),
+     .value = "TEXT",
+     .may_be_empty = true,
      .help = "a stack trace to keep"},
-    {.name = "--force", .type = CLI_FLAG, AT(force),
+    {.name = "--force",
+     .type = CLI_FLAG,
+     AT(force),
      .help = "as administrator, without a token; the owner's later ack is refused"},
     {.name = NULL},
 };
@@ -164,19 +217,20 @@ static const struct cli_option settle_table[] = {
 static int run_settle(struct cli *cli)
 {
     const struct settle_options *o = cli->options;
-    emq_str         queue = emq_cstr(cli->args.words[0]), id = emq_cstr(cli->args.words[1]);
-    emq_error       err;
-    char           *result = NULL;
-    size_t          len = 0;
+    emq_str queue = emq_cstr(cli->args.words[0]), id = emq_cstr(cli->args.words[1]);
+    emq_error err;
+    char *result = NULL;
+    size_t len = 0;
     emq_settle_opts opts = {.size = sizeof opts, .force = o->force, .stack = o->stack};
 
     if (o->completed + (o->failed || o->retry) + o->release != 1)
         return cli_usage(cli, "give exactly one of --completed, --failed, --retry, --release");
     if (!o->token.len && !o->force) {
-        emq_job   *job = NULL;
+        emq_job *job = NULL;
         emq_status s = emq_get(cli->client, queue, id, &job, &err);
         if (s == EMQ_OK && emq_job_state(job) == EMQ_ACTIVE)
-            cli_error(cli, 0, "job %s is owned by worker %.*s; give its --token, or --force to overrule",
+            cli_error(cli, 0,
+                      "job %s is owned by worker %.*s; give its --token, or --force to overrule",
                       cli->args.words[1], EMQ_STR_ARG(emq_job_processed_by(job)));
         else if (s == EMQ_OK)
             cli_error(cli, 0, "job %s is %s: nobody works on it, there is nothing to settle",
@@ -202,7 +256,8 @@ static int run_settle(struct cli *cli)
     emq_status s = emq_settle(cli->client, queue, id, o->token, &opts, &err);
     free(result);
     if (s == EMQ_WRONG_STATE)
-        return cli_error(cli, CLI_NO, "job %s is not active, or may not go back (at-most-once)", cli->args.words[1]);
+        return cli_error(cli, CLI_NO, "job %s is not active, or may not go back (at-most-once)",
+                         cli->args.words[1]);
     return lost_or(cli, s, &err);
 }
 

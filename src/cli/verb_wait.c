@@ -6,16 +6,18 @@
 
 int cli_wait_result(struct cli *cli, emq_str queue, emq_str id, int64_t timeout_ms)
 {
-    emq_error  err;
-    emq_job   *job = NULL;
+    emq_error err;
+    emq_job *job = NULL;
     emq_status s = emq_wait(cli->client, queue, id, timeout_ms, &job, &err);
 
     if (s == EMQ_TIMEOUT)
         return cli_error(cli, CLI_TIMED_OUT, "job %.*s is not finished yet", EMQ_STR_ARG(id));
     if (s == EMQ_NOT_FOUND)
-        return cli_error(cli, CLI_NO,
-                         "job %.*s does not exist (any more): finished jobs that are not kept can't be "
-                         "waited for", EMQ_STR_ARG(id));
+        return cli_error(
+            cli, CLI_NO,
+            "job %.*s does not exist (any more): finished jobs that are not kept can't be "
+            "waited for",
+            EMQ_STR_ARG(id));
     if (s != EMQ_OK && s != EMQ_FAILED)
         return cli_failure(cli, s, &err);
     emq_str text = cli->globals.json ? emq_job_json(job) : emq_job_result(job);
@@ -32,11 +34,18 @@ int cli_wait_result(struct cli *cli, emq_str queue, emq_str id, int64_t timeout_
     return code;
 }
 
-struct wait_options { int64_t timeout; bool has_timeout; };
+struct wait_options {
+    int64_t timeout;
+    bool has_timeout;
+};
 
 static const struct cli_option wait_table[] = {
-    {.name = "--timeout", .type = CLI_SPAN, .at = offsetof(struct wait_options, timeout), .value = "D",
-     .seen_at = offsetof(struct wait_options, has_timeout), .help = "give up after D with 124"},
+    {.name = "--timeout",
+     .type = CLI_SPAN,
+     .at = offsetof(struct wait_options, timeout),
+     .value = "D",
+     .seen_at = offsetof(struct wait_options, has_timeout),
+     .help = "give up after D with 124"},
     {.name = NULL},
 };
 

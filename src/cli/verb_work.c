@@ -19,51 +19,108 @@
 #include <unistd.h>
 
 static const char *const modes[] = {"at-least-once", "at-most-once", "fire-and-forget", NULL};
-enum { MINUTE_MS = 60 * 1000, INTERVAL_MIN_MS = 10, DAY_MS = 24 * 60 * MINUTE_MS, MAX_QUEUES = 256 };
+enum {
+    MINUTE_MS = 60 * 1000,
+    INTERVAL_MIN_MS = 10,
+    DAY_MS = 24 * 60 * MINUTE_MS,
+    MAX_QUEUES = 256
+};
 
 struct work_options {
     emq_str name;
     int64_t concurrency, lock, stalled_interval, max_stalled, timeout, grace, max_jobs;
     int32_t mode;
-    bool    exit_when_empty, stream, has_concurrency, has_max_stalled, has_interval, has_grace;
+    bool exit_when_empty, stream, has_concurrency, has_max_stalled, has_interval, has_grace;
 };
-#define AT(member) .at = offsetof(struct work_options, member)
+#define AT(member)   .at = offsetof(struct work_options, member)
 #define SEEN(member) .seen_at = offsetof(struct work_options, member)
 
 static const struct cli_option work_table[] = {
-    {.name = "--concurrency", .type = CLI_INT, AT(concurrency), SEEN(has_concurrency), .value = "N",
-     .help = "programs at once (1); 0 = number of CPUs", .max = 4096},
-    {.name = "--mode", .type = CLI_CHOICE, AT(mode), .value = "M", .choices = modes,
+    {.name = "--concurrency",
+     .type = CLI_INT,
+     AT(concurrency),
+     SEEN(has_concurrency),
+     .value = "N",
+     .help = "programs at once (1); 0 = number of CPUs",
+     .max = 4096},
+    {.name = "--mode",
+     .type = CLI_CHOICE,
+     AT(mode),
+     .value = "M",
+     .choices = modes,
      .help = "at-least-once, at-most-once or fire-and-forget"},
-    {.name = "--lock", .type = CLI_SPAN, AT(lock), .value = "D", .min = EMQ_LOCK_MIN_MS, .max = DAY_MS,
+    {.name = "--lock",
+     .type = CLI_SPAN,
+     AT(lock),
+     .value = "D",
+     .min = EMQ_LOCK_MIN_MS,
+     .max = DAY_MS,
      .help = "length of a lock (30s), renewed at a third"},
-    {.name = "--stalled-interval", .type = CLI_SPAN, AT(stalled_interval), SEEN(has_interval), .value = "D",
-     .max = DAY_MS, .help = "how often dead workers' jobs are returned (5s); 0 = never"},
-    {.name = "--max-stalled", .type = CLI_INT, AT(max_stalled), SEEN(has_max_stalled), .value = "N",
-     .max = 1000000, .help = "recoveries a job may have (3)"},
-    {.name = "--timeout", .type = CLI_SPAN, AT(timeout), .value = "D", .max = INT64_C(365) * DAY_MS,
+    {.name = "--stalled-interval",
+     .type = CLI_SPAN,
+     AT(stalled_interval),
+     SEEN(has_interval),
+     .value = "D",
+     .max = DAY_MS,
+     .help = "how often dead workers' jobs are returned (5s); 0 = never"},
+    {.name = "--max-stalled",
+     .type = CLI_INT,
+     AT(max_stalled),
+     SEEN(has_max_stalled),
+     .value = "N",
+     .max = 1000000,
+     .help = "recoveries a job may have (3)"},
+    {.name = "--timeout",
+     .type = CLI_SPAN,
+     AT(timeout),
+     .value = "D",
+     .max = INT64_C(365) * DAY_MS,
      .help = "run limit for jobs without one of their own"},
-    {.name = "--grace", .type = CLI_SPAN, AT(grace), SEEN(has_grace), .value = "D", .max = DAY_MS,
+    {.name = "--grace",
+     .type = CLI_SPAN,
+     AT(grace),
+     SEEN(has_grace),
+     .value = "D",
+     .max = DAY_MS,
      .help = "how long running jobs may go on after TERM or INT (25s)"},
-    {.name = "--exit-when-empty", .type = CLI_FLAG, AT(exit_when_empty),
+    {.name = "--exit-when-empty",
+     .type = CLI_FLAG,
+     AT(exit_when_empty),
      .help = "end when nothing is waiting, active or to be retried"},
-    {.name = "--max-jobs", .type = CLI_INT, AT(max_jobs), .value = "N", .min = 1, .max = INT64_MAX,
+    {.name = "--max-jobs",
+     .type = CLI_INT,
+     AT(max_jobs),
+     .value = "N",
+     .min = 1,
+     .max = INT64_MAX,
      .help = "end after N jobs"},
-    {.name = "--name", .type = CLI_TEXT, AT(name), .value = "WORKER", .help = "name of this worker (host:pid:n)"},
-    {.name = "--stream", .type = CLI_FLAG, AT(stream),
+    {.name = "--name",
+     .type = CLI_TEXT,
+     AT(name),
+     .value = "WORKER",
+     .help = "name of this worker (host:pid:n)"},
+    {.name = "--stream",
+     .type = CLI_FLAG,
+     AT(stream),
      .help = "keep one program per slot and exchange JSON lines"},
     {.name = NULL},
 };
 
-struct watch { const struct cli *cli; int64_t failed; };
+struct watch {
+    const struct cli *cli;
+    int64_t failed;
+};
 
 static void on_event(const emq_event *e, void *user)
 {
-    static const char *const texts[] = {
-        [EMQ_EVENT_STARTED] = "started", [EMQ_EVENT_COMPLETED] = "completed", [EMQ_EVENT_FAILED] = "failed",
-        [EMQ_EVENT_RETRIED] = "will be retried", [EMQ_EVENT_GIVEN_BACK] = "given back",
-        [EMQ_EVENT_LOST] = "lock lost; its outcome was refused", [EMQ_EVENT_RECOVERED] = "recovered"};
-    struct watch     *w = user;
+    static const char *const texts[] = {[EMQ_EVENT_STARTED] = "started",
+                                        [EMQ_EVENT_COMPLETED] = "completed",
+                                        [EMQ_EVENT_FAILED] = "failed",
+                                        [EMQ_EVENT_RETRIED] = "will be retried",
+                                        [EMQ_EVENT_GIVEN_BACK] = "given back",
+                                        [EMQ_EVENT_LOST] = "lock lost; its outcome was refused",
+                                        [EMQ_EVENT_RECOVERED] = "recovered"};
+    struct watch *w = user;
     const struct cli *cli = w->cli;
 
     if (e->kind == EMQ_EVENT_FAILED)
@@ -81,28 +138,32 @@ static void on_event(const emq_event *e, void *user)
     if (cli->globals.quiet || (quiet_kind && !cli->globals.verbose))
         return;
     char clean[300];
-    cli_say(cli, "%.*s: job %.*s (attempt %d) %s%s%s", EMQ_STR_ARG(e->queue), EMQ_STR_ARG(e->id), e->attempt,
-            texts[e->kind], e->text.len ? ": " : "", cli_cell(e->text, 250, clean, sizeof clean));
+    cli_say(cli, "%.*s: job %.*s (attempt %d) %s%s%s", EMQ_STR_ARG(e->queue), EMQ_STR_ARG(e->id),
+            e->attempt, texts[e->kind], e->text.len ? ": " : "",
+            cli_cell(e->text, 250, clean, sizeof clean));
 }
 
 /* ---- queues: "NAME" or "NAME=WEIGHT" ----------------------------------------------------- */
 
-static int parse_queues(struct cli *cli, emq_worker_queue *queues, const emq_worker_queue **pointers)
+static int parse_queues(struct cli *cli, emq_worker_queue *queues,
+                        const emq_worker_queue **pointers)
 {
     size_t n = cli->args.n_words, weighted = 0;
     if (n > MAX_QUEUES)
         return cli_usage(cli, "%zu queues are more than %d", n, MAX_QUEUES);
     for (size_t i = 0; i < n; i++) {
         const char *word = cli->args.words[i], *equals = strrchr(word, '=');
-        int64_t     weight = 0;
-        emq_error   err;
+        int64_t weight = 0;
+        emq_error err;
         if (equals) {
             if (cli_parse_int("weight", emq_cstr(equals + 1), 1, 1000, &weight, &err) != EMQ_OK)
                 return cli_usage(cli, "%s: %s", word, err.text);
             weighted++;
         }
-        queues[i] = (emq_worker_queue){.size = sizeof *queues, .weight = (int32_t)weight,
-                                       .name = emq_strn(word, equals ? (size_t)(equals - word) : strlen(word))};
+        queues[i] = (emq_worker_queue){
+            .size = sizeof *queues,
+            .weight = (int32_t)weight,
+            .name = emq_strn(word, equals ? (size_t)(equals - word) : strlen(word))};
         pointers[i] = &queues[i];
     }
     if (weighted && weighted != n)
@@ -117,7 +178,8 @@ static int open_signals(sigset_t *set)
     static const int wanted[] = {SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2};
     struct sigaction hangup;
     sigemptyset(set);
-    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup stays in force */
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 &&
+        hangup.sa_handler != SIG_IGN) /* nohup stays in force */
         sigaddset(set, SIGHUP);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(wanted); i++)
         sigaddset(set, wanted[i]);
@@ -141,9 +203,10 @@ static void obey(struct cli *cli, emq_worker *w, uint32_t sig, int *stops)
 }
 
 /* Until the worker has ended. first_job_ms >= 0: ends it too when no job came for so long. */
-static emq_status serve(struct cli *cli, emq_worker *w, int signals, int64_t first_job_ms, emq_error *err)
+static emq_status serve(struct cli *cli, emq_worker *w, int signals, int64_t first_job_ms,
+                        emq_error *err)
 {
-    int              stops = 0;
+    int stops = 0;
     struct emq__mono start = emq__mono_now();
     for (;;) {
         struct pollfd poll_in = {.fd = signals, .events = POLLIN};
@@ -155,8 +218,8 @@ static emq_status serve(struct cli *cli, emq_worker *w, int signals, int64_t fir
         emq_worker_get_stats(w, &stats);
         if (stats.ended)
             return emq_worker_join(w, -1, err);
-        if (first_job_ms >= 0 && stats.takes > 0 && stats.started + stats.in_hand == 0 && stops == 0 &&
-            emq__mono_diff_ms(start, emq__mono_now()) >= first_job_ms) {
+        if (first_job_ms >= 0 && stats.takes > 0 && stats.started + stats.in_hand == 0 &&
+            stops == 0 && emq__mono_diff_ms(start, emq__mono_now()) >= first_job_ms) {
             emq_worker_stop(w, 0);
             stops = 1;
         }
@@ -164,16 +227,18 @@ static emq_status serve(struct cli *cli, emq_worker *w, int signals, int64_t fir
 }
 
 /* Starts a worker, serves it to its end, frees it. An exit code, or CLI_OK with *stats filled in. */
-static int work(struct cli *cli, const emq_worker_opts *opts, int64_t first_job_ms, emq_worker_stats *stats)
+static int work(struct cli *cli, const emq_worker_opts *opts, int64_t first_job_ms,
+                emq_worker_stats *stats)
 {
-    emq_error   err;
-    sigset_t    set;
+    emq_error err;
+    sigset_t set;
     emq_worker *w = NULL;
-    int         signals = open_signals(&set);
+    int signals = open_signals(&set);
     if (signals < 0)
         return cli_error(cli, CLI_AGAIN, "signalfd: %s", strerror(errno));
     emq_status s = emq_worker_start(&w, cli->client, opts, &err);
-    if (s == EMQ_E_INVALID && err.native) { /* the system's reason why the program can't be started */
+    if (s == EMQ_E_INVALID &&
+        err.native) { /* the system's reason why the program can't be started */
         close(signals);
         return cli_error(cli, CLI_CONFIG, "%s", err.text);
     }
@@ -189,12 +254,16 @@ static int work(struct cli *cli, const emq_worker_opts *opts, int64_t first_job_
 static int summary(const struct cli *cli, const emq_worker_stats *st)
 {
     if (cli->globals.json)
-        printf("{\"started\":%lld,\"completed\":%lld,\"failed\":%lld,\"retried\":%lld,\"given_back\":%lld,"
+        printf("{\"started\":%lld,\"completed\":%lld,\"failed\":%lld,\"retried\":%lld,\"given_"
+               "back\":%lld,"
                "\"lost\":%lld,\"recovered\":%lld}\n",
-               (long long)st->started, (long long)st->completed, (long long)st->failed, (long long)st->retried,
-               (long long)st->given_back, (long long)st->lost, (long long)st->recovered);
+               (long long)st->started, (long long)st->completed, (long long)st->failed,
+               (long long)st->retried, (long long)st->given_back, (long long)st->lost,
+               (long long)st->recovered);
     else
-        cli_say(cli, "completed %lld, failed %lld, retried %lld, given back %lld, lock lost %lld, recovered %lld",
+        cli_say(cli,
+                "completed %lld, failed %lld, retried %lld, given back %lld, lock lost %lld, "
+                "recovered %lld",
                 (long long)st->completed, (long long)st->failed, (long long)st->retried,
                 (long long)st->given_back, (long long)st->lost, (long long)st->recovered);
     return st->unstartable ? CLI_CONFIG : st->failed ? CLI_NO : CLI_OK;
@@ -204,7 +273,9 @@ static void fill(const struct work_options *o, emq_worker_opts *out)
 {
     out->name = o->name;
     out->lock_ms = o->lock;
-    out->stalled_interval_ms = !o->has_interval ? 0 : o->stalled_interval ? o->stalled_interval : -1;
+    out->stalled_interval_ms = !o->has_interval      ? 0
+                               : o->stalled_interval ? o->stalled_interval
+                                                     : -1;
     out->max_stalled = !o->has_max_stalled ? 0 : o->max_stalled ? o->max_stalled : -1;
     out->timeout_ms = o->timeout;
     out->grace_ms = o->has_grace && o->grace == 0 ? 1 : o->grace;
@@ -217,10 +288,10 @@ static void fill(const struct work_options *o, emq_worker_opts *out)
 
 static int run_work(struct cli *cli)
 {
-    emq_worker_queue        queues[MAX_QUEUES];
+    emq_worker_queue queues[MAX_QUEUES];
     const emq_worker_queue *pointers[MAX_QUEUES];
-    struct watch            watch = {.cli = cli};
-    emq_worker_stats        stats = {.size = sizeof stats};
+    struct watch watch = {.cli = cli};
+    emq_worker_stats stats = {.size = sizeof stats};
 
     if (!cli->args.rest || !cli->args.rest[0] || !cli->args.rest[0][0])
         return cli_usage(cli, "the program is missing: emq work %s", cli->verb->usage);
@@ -231,8 +302,12 @@ static int run_work(struct cli *cli)
     int code = parse_queues(cli, queues, pointers);
     if (code != CLI_OK)
         return code;
-    emq_worker_opts opts = {.size = sizeof opts, .queues = pointers, .n_queues = cli->args.n_words,
-                            .argv = (const char *const *)cli->args.rest, .on_event = on_event, .user = &watch};
+    emq_worker_opts opts = {.size = sizeof opts,
+                            .queues = pointers,
+                            .n_queues = cli->args.n_words,
+                            .argv = (const char *const *)cli->args.rest,
+                            .on_event = on_event,
+                            .user = &watch};
     fill(cli->options, &opts);
     code = work(cli, &opts, -1, &stats);
     return code == CLI_OK ? summary(cli, &stats) : code;
@@ -242,17 +317,22 @@ const struct cli_verb cli_verb_work = {
     .name = "work",
     .summary = "run a program for each job of one or more queues",
     .usage = "QUEUE[=WEIGHT]... [OPTIONS] -- CMD [ARG...]",
-    .help =
-        "The data comes on standard input, standard output is the result, each line of standard error\n"
-        "goes to the job's log. Several queues: strict priority in the given order, or shares by weight.\n\n"
-        "Environment of the program: EMQ_URL, EMQ_PREFIX, EMQ_QUEUE, EMQ_WORKER, EMQ_JOB_ID, EMQ_JOB_NAME,\n"
-        "EMQ_ATTEMPT, EMQ_FENCE, EMQ_TOKEN, EMQ_IDEMPOTENCY_KEY, EMQ_DEADLINE_AT_MS.\n"
-        "Lines on descriptor 3: \"progress JSON\", \"log TEXT\", \"retry-after D\".\n\n"
-        "Exit 0: completed. 75 or 111: given back after its backoff, no attempt charged, at most 100 hand-outs.\n"
-        "65 or 100: failed for good. Any other: this attempt failed. Killed by a signal: counted as a stall.\n\n"
-        "TERM, INT or HUP: takes nothing new, waits for running jobs for --grace, gives the rest back; again,\n"
-        "or QUIT: now. USR1: quiet on and off. USR2: state to stderr.\n"
-        "Exits 1 if a job it ran failed for good, 78 if the program could not be started.",
+    .help = "The data comes on standard input, standard output is the result, each line of "
+            "standard error\n"
+            "goes to the job's log. Several queues: strict priority in the given order, or shares "
+            "by weight.\n\n"
+            "Environment of the program: EMQ_URL, EMQ_PREFIX, EMQ_QUEUE, EMQ_WORKER, EMQ_JOB_ID, "
+            "EMQ_JOB_NAME,\n"
+            "EMQ_ATTEMPT, EMQ_FENCE, EMQ_TOKEN, EMQ_IDEMPOTENCY_KEY, EMQ_DEADLINE_AT_MS.\n"
+            "Lines on descriptor 3: \"progress JSON\", \"log TEXT\", \"retry-after D\".\n\n"
+            "Exit 0: completed. 75 or 111: given back after its backoff, no attempt charged, at "
+            "most 100 hand-outs.\n"
+            "65 or 100: failed for good. Any other: this attempt failed. Killed by a signal: "
+            "counted as a stall.\n\n"
+            "TERM, INT or HUP: takes nothing new, waits for running jobs for --grace, gives the "
+            "rest back; again,\n"
+            "or QUIT: now. USR1: quiet on and off. USR2: state to stderr.\n"
+            "Exits 1 if a job it ran failed for good, 78 if the program could not be started.",
     .options = work_table,
     .options_size = sizeof(struct work_options),
     .min_words = 1,
@@ -264,33 +344,54 @@ const struct cli_verb cli_verb_work = {
 
 /* ---- run --------------------------------------------------------------------------------- */
 
-struct run_options { int64_t wait_ms, lock, timeout; };
+struct run_options {
+    int64_t wait_ms, lock, timeout;
+};
 
 static const struct cli_option run_table[] = {
-    {.name = "--wait", .type = CLI_SPAN, .at = offsetof(struct run_options, wait_ms), .value = "D",
+    {.name = "--wait",
+     .type = CLI_SPAN,
+     .at = offsetof(struct run_options, wait_ms),
+     .value = "D",
      .help = "wait so long for a job; else look once"},
-    {.name = "--lock", .type = CLI_SPAN, .at = offsetof(struct run_options, lock), .value = "D",
-     .min = EMQ_LOCK_MIN_MS, .max = DAY_MS, .help = "length of the lock (30s), renewed at a third"},
-    {.name = "--timeout", .type = CLI_SPAN, .at = offsetof(struct run_options, timeout), .value = "D",
-     .max = INT64_C(365) * DAY_MS, .help = "run limit if the job has none of its own"},
+    {.name = "--lock",
+     .type = CLI_SPAN,
+     .at = offsetof(struct run_options, lock),
+     .value = "D",
+     .min = EMQ_LOCK_MIN_MS,
+     .max = DAY_MS,
+     .help = "length of the lock (30s), renewed at a third"},
+    {.name = "--timeout",
+     .type = CLI_SPAN,
+     .at = offsetof(struct run_options, timeout),
+     .value = "D",
+     .max = INT64_C(365) * DAY_MS,
+     .help = "run limit if the job has none of its own"},
     {.name = NULL},
 };
 
 static int run_one(struct cli *cli)
 {
     const struct run_options *o = cli->options;
-    emq_worker_queue          queue = {.size = sizeof queue, .name = emq_cstr(cli->args.words[0])};
-    const emq_worker_queue   *pointer = &queue;
-    struct watch              watch = {.cli = cli};
-    emq_worker_stats          stats = {.size = sizeof stats};
+    emq_worker_queue queue = {.size = sizeof queue, .name = emq_cstr(cli->args.words[0])};
+    const emq_worker_queue *pointer = &queue;
+    struct watch watch = {.cli = cli};
+    emq_worker_stats stats = {.size = sizeof stats};
 
     if (!cli->args.rest || !cli->args.rest[0] || !cli->args.rest[0][0]) {
         cli_usage(cli, "the program is missing: emq run %s", cli->verb->usage);
         return CLI_OWN_FAILURE;
     }
-    emq_worker_opts opts = {.size = sizeof opts, .queues = &pointer, .n_queues = 1, .max_jobs = 1,
-                            .concurrency = 1, .lock_ms = o->lock, .timeout_ms = o->timeout,
-                            .argv = (const char *const *)cli->args.rest, .on_event = on_event, .user = &watch};
+    emq_worker_opts opts = {.size = sizeof opts,
+                            .queues = &pointer,
+                            .n_queues = 1,
+                            .max_jobs = 1,
+                            .concurrency = 1,
+                            .lock_ms = o->lock,
+                            .timeout_ms = o->timeout,
+                            .argv = (const char *const *)cli->args.rest,
+                            .on_event = on_event,
+                            .user = &watch};
     int code = work(cli, &opts, o->wait_ms, &stats);
     if (code != CLI_OK || stats.unstartable)
         return CLI_OWN_FAILURE;
@@ -305,8 +406,9 @@ const struct cli_verb cli_verb_run = {
     .name = "run",
     .summary = "run a program for one job",
     .usage = "QUEUE [--wait D] -- CMD [ARG...]",
-    .help = "As `emq work`, for one job. Exits with the program's status, 124 if there was no job,\n"
-            "125 if emq itself failed, the command line included.",
+    .help =
+        "As `emq work`, for one job. Exits with the program's status, 124 if there was no job,\n"
+        "125 if emq itself failed, the command line included.",
     .options = run_table,
     .options_size = sizeof(struct run_options),
     .min_words = 1,

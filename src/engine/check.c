@@ -13,32 +13,33 @@
 #include <pthread.h>
 
 struct seen {
-    char              *key; /* prefix NUL queue */
-    size_t             len;
+    char *key; /* prefix NUL queue */
+    size_t len;
     struct emq__totals totals;
-    int64_t            last_fence, id_counter;
-    struct seen       *next;
+    int64_t last_fence, id_counter;
+    struct seen *next;
 };
 
 struct check {
-    struct emq__engine  e;
+    struct emq__engine e;
     struct emq__engine *under;
-    emq__broken_fn      on_broken;
-    void               *user;
-    pthread_mutex_t     mu; /* guards seen; held over dump and comparison, so that pictures are in order */
-    struct seen        *seen;
+    emq__broken_fn on_broken;
+    void *user;
+    pthread_mutex_t
+        mu; /* guards seen; held over dump and comparison, so that pictures are in order */
+    struct seen *seen;
 };
 
 struct report {
     struct check *c;
-    const char   *act;
-    emq_str       queue;
+    const char *act;
+    emq_str queue;
 };
 
 static void broken(void *user, const char *line)
 {
     const struct report *r = user;
-    char                 text[700];
+    char text[700];
 
     (void)snprintf(text, sizeof text, "after %s on queue %.*s: %s", r->act, EMQ_STR_ARG(r->queue),
                    line);
@@ -53,7 +54,7 @@ static void broken(void *user, const char *line)
 static struct seen *seen_of(struct check *c, emq_str prefix, emq_str queue)
 {
     size_t len = prefix.len + 1 + queue.len;
-    char  *key = malloc(len);
+    char *key = malloc(len);
 
     if (!key)
         return NULL;
@@ -111,10 +112,10 @@ static void compare(struct report *r, struct seen *s, const struct emq__dump_res
 
 static void look(struct check *c, const char *act, emq_str prefix, emq_str queue)
 {
-    struct emq__arena    mem = {0};
+    struct emq__arena mem = {0};
     struct emq__dump_req req = {prefix, queue};
     struct emq__dump_res res;
-    struct report        r = {c, act, queue};
+    struct report r = {c, act, queue};
 
     pthread_mutex_lock(&c->mu);
     struct seen *s = seen_of(c, prefix, queue);
@@ -128,10 +129,10 @@ static void look(struct check *c, const char *act, emq_str prefix, emq_str queue
 
 /* ---- the queues that an act touches */
 
-#define LOOK_AT_ONE(act)                                                                         \
-    static void look_##act(struct check *c, const struct emq__##act##_req *req)                  \
-    {                                                                                            \
-        look(c, #act, req->prefix, req->queue);                                                  \
+#define LOOK_AT_ONE(act)                                                        \
+    static void look_##act(struct check *c, const struct emq__##act##_req *req) \
+    {                                                                           \
+        look(c, #act, req->prefix, req->queue);                                 \
     }
 LOOK_AT_ONE(take)
 LOOK_AT_ONE(settle)
@@ -146,13 +147,13 @@ LOOK_AT_ONE(meta)
 #undef LOOK_AT_ONE
 
 /* Entries of the same queue usually stand together: each run is looked at once. */
-#define LOOK_AT_ENTRIES(act)                                                                     \
-    static void look_##act(struct check *c, const struct emq__##act##_req *req)                  \
-    {                                                                                            \
-        for (size_t i = 0; i < req->n; i++)                                                      \
-            if (i == 0 || !emq__str_eq(req->entries[i]->queue, req->entries[i - 1]->queue) ||    \
-                !emq__str_eq(req->entries[i]->prefix, req->entries[i - 1]->prefix))              \
-                look(c, #act, req->entries[i]->prefix, req->entries[i]->queue);                  \
+#define LOOK_AT_ENTRIES(act)                                                                  \
+    static void look_##act(struct check *c, const struct emq__##act##_req *req)               \
+    {                                                                                         \
+        for (size_t i = 0; i < req->n; i++)                                                   \
+            if (i == 0 || !emq__str_eq(req->entries[i]->queue, req->entries[i - 1]->queue) || \
+                !emq__str_eq(req->entries[i]->prefix, req->entries[i - 1]->prefix))           \
+                look(c, #act, req->entries[i]->prefix, req->entries[i]->queue);               \
     }
 LOOK_AT_ENTRIES(add)
 LOOK_AT_ENTRIES(extend)
@@ -161,7 +162,7 @@ LOOK_AT_ENTRIES(extend)
 /* A stage may hold jobs of any queue. */
 static void look_publish(struct check *c, const struct emq__publish_req *req)
 {
-    struct emq__arena      mem = {0};
+    struct emq__arena mem = {0};
     struct emq__queues_req all = {req->prefix};
     struct emq__queues_res res;
 
@@ -171,11 +172,11 @@ static void look_publish(struct check *c, const struct emq__publish_req *req)
     emq__arena_free(&mem);
 }
 
-#define LOOK_AT_NOTHING(act)                                                                     \
-    static void look_##act(struct check *c, const struct emq__##act##_req *req)                  \
-    {                                                                                            \
-        (void)c;                                                                                 \
-        (void)req;                                                                               \
+#define LOOK_AT_NOTHING(act)                                                    \
+    static void look_##act(struct check *c, const struct emq__##act##_req *req) \
+    {                                                                           \
+        (void)c;                                                                \
+        (void)req;                                                              \
     }
 LOOK_AT_NOTHING(claims)
 LOOK_AT_NOTHING(wait)
@@ -190,15 +191,15 @@ LOOK_AT_NOTHING(history)
 LOOK_AT_NOTHING(dump)
 #undef LOOK_AT_NOTHING
 
-#define CHECK_ACT(act, mutating)                                                                 \
-    static emq_status check_##act(struct emq__engine *e, const struct emq__##act##_req *req,     \
-                                  struct emq__##act##_res *res, struct emq__arena *mem,          \
-                                  emq_error *err)                                                \
-    {                                                                                            \
-        struct check *c = (struct check *)e;                                                     \
-        emq_status s = c->under->ops->act(c->under, req, res, mem, err);                         \
-        look_##act(c, req);                                                                      \
-        return s;                                                                                \
+#define CHECK_ACT(act, mutating)                                                             \
+    static emq_status check_##act(struct emq__engine *e, const struct emq__##act##_req *req, \
+                                  struct emq__##act##_res *res, struct emq__arena *mem,      \
+                                  emq_error *err)                                            \
+    {                                                                                        \
+        struct check *c = (struct check *)e;                                                 \
+        emq_status s = c->under->ops->act(c->under, req, res, mem, err);                     \
+        look_##act(c, req);                                                                  \
+        return s;                                                                            \
     }
 EMQ__ACTS(CHECK_ACT)
 #undef CHECK_ACT
@@ -243,7 +244,7 @@ static const struct emq__engine_ops check_ops = {
 #define CHECK_OP(act, mutating) .act = check_##act,
     EMQ__ACTS(CHECK_OP)
 #undef CHECK_OP
-    .ticket = check_ticket,
+        .ticket = check_ticket,
     .interrupt = check_interrupt,
     .advance = check_advance,
     .close = check_close,

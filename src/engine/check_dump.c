@@ -12,14 +12,14 @@
 
 struct check {
     emq__broken_fn fn;
-    void          *user;
-    int            broken;
+    void *user;
+    int broken;
 };
 
-__attribute__((format(printf, 3, 4)))
-static void say(struct check *c, const struct emq__job *j, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void say(struct check *c, const struct emq__job *j,
+                                                      const char *fmt, ...)
 {
-    char    text[200], line[512];
+    char text[200], line[512];
     va_list ap;
 
     va_start(ap, fmt);
@@ -43,7 +43,7 @@ static bool is_finished(const struct emq__job *j)
 static bool token_has_fence(const struct emq__job *j)
 {
     char tail[32];
-    int  n = snprintf(tail, sizeof tail, ":%lld", (long long)j->fence);
+    int n = snprintf(tail, sizeof tail, ":%lld", (long long)j->fence);
 
     return n > 0 && j->token.len > (size_t)n &&
            memcmp(j->token.ptr + j->token.len - (size_t)n, tail, (size_t)n) == 0;
@@ -153,8 +153,8 @@ static void check_stats(struct check *c, const struct emq__dump_res *d)
         say(c, NULL, "next due %lld, first delayed %lld", (long long)s->next_due_at_ms,
             (long long)due);
     if (s->oldest_waiting_at_ms != oldest)
-        say(c, NULL, "oldest waiting %lld, first in line %lld",
-            (long long)s->oldest_waiting_at_ms, (long long)oldest);
+        say(c, NULL, "oldest waiting %lld, first in line %lld", (long long)s->oldest_waiting_at_ms,
+            (long long)oldest);
     if (s->retry_delayed != retry_delayed)
         say(c, NULL, "retry_delayed %lld, %lld there", (long long)s->retry_delayed,
             (long long)retry_delayed);
@@ -169,7 +169,7 @@ static void check_dedup(struct check *c, const struct emq__dump_res *d, const st
 {
     for (size_t i = 0; i < d->n_dedup; i++) {
         const struct emq__dump_dedup *k = &d->dedup[i];
-        const struct emq__job        *owner = emq__map_get(ids, k->owner);
+        const struct emq__job *owner = emq__map_get(ids, k->owner);
         bool living = owner && !is_finished(owner);
         if (k->ttl_ms == 0 && !living)
             say(c, owner, "dedup id \"%.*s\" without a window is held by %.*s, which is not living",
@@ -182,7 +182,7 @@ static void check_dedup(struct check *c, const struct emq__dump_res *d, const st
 
 int emq__check_dump(const struct emq__dump_res *d, emq__broken_fn fn, void *user)
 {
-    struct check    c = {fn, user, 0};
+    struct check c = {fn, user, 0};
     struct emq__map ids = {0};
 
     for (size_t i = 0; i < d->n; i++) {

@@ -32,43 +32,59 @@ enum { EMQ__BATCH_MAX = 1000, EMQ__BATCH_BYTES = 8 * 1024 * 1024 };
 struct emq__engine;
 
 /* Receipt identity. An empty session asks for no receipt. */
-struct emq__call { emq_str session; uint64_t seq; };
+struct emq__call {
+    emq_str session;
+    uint64_t seq;
+};
 
 /* Who writes to a running job: its owner by token, or an administrator by name; the other is empty. */
-struct emq__auth { emq_str token, admin; };
+struct emq__auth {
+    emq_str token, admin;
+};
 
 /* ---- path -------------------------------------------------------------------------------- */
 
 struct emq__add_entry {
     emq_str prefix, queue;
-    emq_str id;   /* empty = the queue's counter */
+    emq_str id; /* empty = the queue's counter */
     emq_str name;
     struct emq__payload data;
     emq_str opts; /* JSON text, stored as it is */
     emq_str group, parent_key, parent, scheduler;
     struct emq__dedup dedup;
-    int64_t timestamp_at_ms; /* the user's instant; 0 = the store's now. The due time is this + delay */
+    int64_t
+        timestamp_at_ms; /* the user's instant; 0 = the store's now. The due time is this + delay */
     int64_t delay_ms;
     int32_t priority;
-    bool    lifo;
+    bool lifo;
 };
 struct emq__add_req {
     struct emq__call call;
     const struct emq__add_entry *const *entries;
-    size_t  n;
+    size_t n;
     emq_str stage; /* not empty: store invisibly under this name until publish; expires after 1 h */
 };
 struct emq__added {
     emq_status outcome; /* EMQ_OK, EMQ_DUPLICATE, EMQ_DEDUPLICATED */
-    emq_str    id;
-    int        state;
+    emq_str id;
+    int state;
 };
 /* All entries or none. Duplicates of entries of the same batch count too. */
-struct emq__add_res { int64_t now_ms; struct emq__added *added; size_t n; };
+struct emq__add_res {
+    int64_t now_ms;
+    struct emq__added *added;
+    size_t n;
+};
 
 /* Makes a stage visible, in the order it was added. NOT_FOUND: no such stage (or expired). */
-struct emq__publish_req { struct emq__call call; emq_str prefix, stage; };
-struct emq__publish_res { int64_t now_ms; int64_t count; };
+struct emq__publish_req {
+    struct emq__call call;
+    emq_str prefix, stage;
+};
+struct emq__publish_res {
+    int64_t now_ms;
+    int64_t count;
+};
 
 struct emq__take {
     emq_str worker;
@@ -79,40 +95,47 @@ struct emq__take {
 };
 struct emq__taken {
     struct emq__job **jobs; /* with token and fence; FIRE_AND_FORGET: already removed */
-    size_t  n;
+    size_t n;
     int64_t limited_ms;     /* > 0: the rate limit ends then */
     int64_t next_due_at_ms; /* the earliest delayed job; 0 = none */
-    int64_t deferred;       /* jobs that carried a deferred failure and were failed, not handed out */
-    bool    paused, maxed;
+    int64_t deferred; /* jobs that carried a deferred failure and were failed, not handed out */
+    bool paused, maxed;
 };
 /* Promotes what is due (at most EMQ__BATCH_MAX), then takes: `waiting` in line order, then
  * `prioritized`. Paused or at the concurrency limit: nothing. EMQ_OK also when n = 0. */
-struct emq__take_req { struct emq__call call; emq_str prefix, queue; struct emq__take take; };
-struct emq__take_res { int64_t now_ms; struct emq__taken taken; };
+struct emq__take_req {
+    struct emq__call call;
+    emq_str prefix, queue;
+    struct emq__take take;
+};
+struct emq__take_res {
+    int64_t now_ms;
+    struct emq__taken taken;
+};
 
 enum emq__settle_kind {
     EMQ__SETTLE_COMPLETED = 1, /* atm + 1 */
     EMQ__SETTLE_FAILED = 2,    /* atm + 1; for good */
-    EMQ__SETTLE_RETRY = 3,     /* atm + 1; back to the end of its line (front with lifo) or delayed */
-    EMQ__SETTLE_RELEASE = 4,   /* nothing charged, ats put back; front of its line, or delayed */
-    EMQ__SETTLE_STALLED = 5    /* as the sweep: stc + 1, front of its line; over max_stalled: failed */
+    EMQ__SETTLE_RETRY = 3,   /* atm + 1; back to the end of its line (front with lifo) or delayed */
+    EMQ__SETTLE_RELEASE = 4, /* nothing charged, ats put back; front of its line, or delayed */
+    EMQ__SETTLE_STALLED = 5 /* as the sweep: stc + 1, front of its line; over max_stalled: failed */
 };
 struct emq__settle_entry {
-    emq_str          id;
+    emq_str id;
     struct emq__auth auth;
     enum emq__settle_kind kind;
-    struct emq__payload   value; /* COMPLETED: the result */
-    emq_str          reason;     /* FAILED, RETRY, STALLED: the failure reason */
-    emq_str          stack;      /* one trace to append; empty = none */
-    struct emq__keep keep;       /* COMPLETED, FAILED, STALLED: retention of the state it ends in */
-    int64_t          stack_limit;
-    int64_t          delay_ms;   /* RETRY, RELEASE */
-    int64_t          max_stalled; /* STALLED */
-    bool             lifo;        /* RETRY */
+    struct emq__payload value; /* COMPLETED: the result */
+    emq_str reason;            /* FAILED, RETRY, STALLED: the failure reason */
+    emq_str stack;             /* one trace to append; empty = none */
+    struct emq__keep keep;     /* COMPLETED, FAILED, STALLED: retention of the state it ends in */
+    int64_t stack_limit;
+    int64_t delay_ms;    /* RETRY, RELEASE */
+    int64_t max_stalled; /* STALLED */
+    bool lifo;           /* RETRY */
 };
 struct emq__settled {
     emq_status outcome; /* EMQ_OK, EMQ_LOST, EMQ_NOT_FOUND, EMQ_WRONG_STATE */
-    int        state;   /* after it; 0 = gone */
+    int state;          /* after it; 0 = gone */
 };
 /* Each entry for itself. A job held at-most-once may not be retried or released: WRONG_STATE.
  * A job that was asked to stop does not go back: RETRY, RELEASE and STALLED end it failed,
@@ -121,46 +144,70 @@ struct emq__settle_req {
     struct emq__call call;
     emq_str prefix, queue;
     const struct emq__settle_entry *const *entries;
-    size_t  n;
+    size_t n;
     const struct emq__take *next; /* NULL = settle only */
 };
 struct emq__settle_res {
     int64_t now_ms;
     struct emq__settled *settled;
-    size_t  n;
+    size_t n;
     struct emq__taken taken;
 };
 
-struct emq__extend_entry { emq_str prefix, queue, id, token; };
+struct emq__extend_entry {
+    emq_str prefix, queue, id, token;
+};
 struct emq__extend_req {
     const struct emq__extend_entry *const *entries;
-    size_t  n;
+    size_t n;
     int64_t lock_ms;
 };
 struct emq__extended {
     emq_status outcome; /* EMQ_OK, EMQ_LOST */
-    bool       cancel;  /* an administrator asked to stop */
+    bool cancel;        /* an administrator asked to stop */
 };
 /* A lock that has ended but whose job nobody has recovered yet is renewed. */
-struct emq__extend_res { int64_t now_ms; struct emq__extended *extended; size_t n; };
+struct emq__extend_res {
+    int64_t now_ms;
+    struct emq__extended *extended;
+    size_t n;
+};
 
 /* Active jobs whose token is of this worker ("<worker>:<fence>"). */
-struct emq__claims_req { emq_str prefix, worker; };
-struct emq__claims_res { int64_t now_ms; struct emq__job **jobs; size_t n; };
+struct emq__claims_req {
+    emq_str prefix, worker;
+};
+struct emq__claims_res {
+    int64_t now_ms;
+    struct emq__job **jobs;
+    size_t n;
+};
 
 /* Active jobs without a live lock go back to the front of their line (stc + 1); over max_stalled, or
  * held at-most-once, or asked to stop, they fail with the text of model/job.h. At most `limit` a
  * call. */
-struct emq__sweep_req { struct emq__call call; emq_str prefix, queue; int64_t max_stalled; int32_t limit; };
+struct emq__sweep_req {
+    struct emq__call call;
+    emq_str prefix, queue;
+    int64_t max_stalled;
+    int32_t limit;
+};
 struct emq__sweep_res {
     int64_t now_ms;
     emq_str *recovered, *failed; /* ids */
-    size_t  n_recovered, n_failed;
-    bool    more;
+    size_t n_recovered, n_failed;
+    bool more;
 };
 
-struct emq__promote_req { emq_str prefix, queue; int32_t limit; };
-struct emq__promote_res { int64_t now_ms; int64_t count, next_due_at_ms; bool more; };
+struct emq__promote_req {
+    emq_str prefix, queue;
+    int32_t limit;
+};
+struct emq__promote_res {
+    int64_t now_ms;
+    int64_t count, next_due_at_ms;
+    bool more;
+};
 
 /* Waits until one of the queues may have work since the ticket was read, the timeout (at most 1 s is
  * slept at a time by the engine; longer ones return TIMEOUT early), or *cancelled became non-zero and
@@ -168,23 +215,34 @@ struct emq__promote_res { int64_t now_ms; int64_t count, next_due_at_ms; bool mo
 struct emq__wait_req {
     emq_str prefix;
     const emq_str *queues;
-    size_t   n;
+    size_t n;
     uint64_t ticket; /* of ops->ticket(), read BEFORE looking for work */
-    int64_t  timeout_ms;
+    int64_t timeout_ms;
     const atomic_int *cancelled;
 };
-struct emq__wait_res { int64_t now_ms; };
+struct emq__wait_res {
+    int64_t now_ms;
+};
 
 /* Workers wait for a queue's name: one of them is woken by what makes work ready. Who waits for events
  * or results of a queue waits for its name with this behind it (also in ticket()): all are woken. */
 #define EMQ__BELL_EVENTS ":events"
 
-struct emq__wake_req { emq_str prefix, queue; };
-struct emq__wake_res { int64_t now_ms; };
+struct emq__wake_req {
+    emq_str prefix, queue;
+};
+struct emq__wake_res {
+    int64_t now_ms;
+};
 
 /* ---- one job ----------------------------------------------------------------------------- */
 
-enum emq__write_kind { EMQ__WRITE_PROGRESS = 1, EMQ__WRITE_DATA, EMQ__WRITE_LOG, EMQ__WRITE_CLEAR_LOGS };
+enum emq__write_kind {
+    EMQ__WRITE_PROGRESS = 1,
+    EMQ__WRITE_DATA,
+    EMQ__WRITE_LOG,
+    EMQ__WRITE_CLEAR_LOGS
+};
 struct emq__write_req {
     struct emq__call call;
     emq_str prefix, queue, id;
@@ -194,7 +252,10 @@ struct emq__write_req {
     int64_t keep;              /* LOG, CLEAR_LOGS: lines kept; -1 = all */
 };
 /* EMQ_OK, EMQ_LOST, EMQ_NOT_FOUND. An owner's token is compared with the job's in the same act. */
-struct emq__write_res { int64_t now_ms; int64_t logs; };
+struct emq__write_res {
+    int64_t now_ms;
+    int64_t logs;
+};
 
 enum emq__change_kind {
     EMQ__CHANGE_DELAY = 1, /* delayed only */
@@ -202,24 +263,28 @@ enum emq__change_kind {
     EMQ__CHANGE_PROMOTE,   /* delayed only */
     EMQ__CHANGE_RETRY,     /* completed or failed */
     EMQ__CHANGE_REMOVE,    /* not under a live lock: LOCKED */
-    EMQ__CHANGE_CANCEL     /* active: flag for the owner; finished: WRONG_STATE; else failed "cancelled" */
+    EMQ__CHANGE_CANCEL /* active: flag for the owner; finished: WRONG_STATE; else failed "cancelled" */
 };
 struct emq__change {
     enum emq__change_kind kind;
     emq_str admin;
     int64_t delay_ms;
     int32_t priority;
-    bool    lifo, reset_attempts;
+    bool lifo, reset_attempts;
 };
 struct emq__change_req {
     struct emq__call call;
     emq_str prefix, queue;
     const emq_str *ids;
-    size_t  n;
+    size_t n;
     struct emq__change change;
 };
 /* Outcome per id: EMQ_OK, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_LOCKED. */
-struct emq__change_res { int64_t now_ms; struct emq__settled *changed; size_t n; };
+struct emq__change_res {
+    int64_t now_ms;
+    struct emq__settled *changed;
+    size_t n;
+};
 
 /* ---- a queue ----------------------------------------------------------------------------- */
 
@@ -232,47 +297,87 @@ struct emq__bulk_req {
     int32_t state;
     int64_t older_ms; /* only jobs finished (else: added) at least this long ago */
     int32_t limit;
-    bool    event;    /* REMOVE: one event `cleaned` with the count */
+    bool event;       /* REMOVE: one event `cleaned` with the count */
     emq_str after_id; /* go on behind this job: for CANCEL, which leaves jobs where they are */
 };
-struct emq__bulk_res { int64_t now_ms; int64_t count; bool more; emq_str last_id; };
+struct emq__bulk_res {
+    int64_t now_ms;
+    int64_t count;
+    bool more;
+    emq_str last_id;
+};
 
 /* WRONG_STATE: not paused and not forced. LOCKED: active jobs and not forced. Everything of the
  * queue goes, in every state, with dedup ids, events, meta and counters; at most `limit` jobs. */
-struct emq__obliterate_req { struct emq__call call; emq_str prefix, queue; bool force; int32_t limit; };
-struct emq__obliterate_res { int64_t now_ms; int64_t count; bool more; };
+struct emq__obliterate_req {
+    struct emq__call call;
+    emq_str prefix, queue;
+    bool force;
+    int32_t limit;
+};
+struct emq__obliterate_res {
+    int64_t now_ms;
+    int64_t count;
+    bool more;
+};
 
 /* Producer dedup: read, or release by compare-and-delete (`owner` empty = whoever holds it).
  * NOT_FOUND: nobody holds it, or (release) another job does. */
-struct emq__dedup_req { struct emq__call call; emq_str prefix, queue, dedup_id, owner; bool release; };
-struct emq__dedup_res { int64_t now_ms; emq_str owner; int64_t ttl_ms; };
+struct emq__dedup_req {
+    struct emq__call call;
+    emq_str prefix, queue, dedup_id, owner;
+    bool release;
+};
+struct emq__dedup_res {
+    int64_t now_ms;
+    emq_str owner;
+    int64_t ttl_ms;
+};
 
 /* Settings as text (docs/protocol.md section 3: paused, concurrency, max, duration,
  * opts.maxLenEvents). An empty value removes the field. Setting `paused` emits its event. */
-struct emq__meta_field { emq_str field, value; };
+struct emq__meta_field {
+    emq_str field, value;
+};
 struct emq__meta_req {
     struct emq__call call;
     emq_str prefix, queue;
     emq_str admin;
     const struct emq__meta_field *set;
-    size_t  n_set; /* 0 = only read */
+    size_t n_set; /* 0 = only read */
 };
-struct emq__meta_res { int64_t now_ms; struct emq__meta_field *fields; size_t n; }; /* sorted by name */
+struct emq__meta_res {
+    int64_t now_ms;
+    struct emq__meta_field *fields;
+    size_t n;
+}; /* sorted by name */
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-struct emq__jobs_req { emq_str prefix, queue; const emq_str *ids; size_t n; };
-struct emq__jobs_res { int64_t now_ms; struct emq__job **jobs; size_t n; }; /* NULL where missing */
+struct emq__jobs_req {
+    emq_str prefix, queue;
+    const emq_str *ids;
+    size_t n;
+};
+struct emq__jobs_res {
+    int64_t now_ms;
+    struct emq__job **jobs;
+    size_t n;
+}; /* NULL where missing */
 
-struct emq__totals { int64_t added, started, completed, failed, retried, recovered, deduplicated, removed; };
-struct emq__stats_req { emq_str prefix, queue; };
+struct emq__totals {
+    int64_t added, started, completed, failed, retried, recovered, deduplicated, removed;
+};
+struct emq__stats_req {
+    emq_str prefix, queue;
+};
 struct emq__stats_res {
     int64_t now_ms;
     int64_t count[EMQ_STATE_COUNT + 1]; /* by emq_state */
     int64_t limited_ms, next_due_at_ms, oldest_waiting_at_ms, concurrency;
     struct emq__totals totals;
     int64_t retry_delayed; /* delayed jobs that have been handed out before */
-    bool    paused, maxed, exists;
+    bool paused, maxed, exists;
 };
 
 /* Jobs of one state in the order in which they would be taken, due, or were finished. Bounded by bytes
@@ -281,8 +386,8 @@ struct emq__stats_res {
 struct emq__find_req {
     emq_str prefix, queue;
     int32_t state;
-    bool    newest_first;
-    int64_t offset; /* by rank; used when after_id is empty */
+    bool newest_first;
+    int64_t offset;   /* by rank; used when after_id is empty */
     emq_str after_id; /* keyset: behind this job; NOT_FOUND if it left the state */
     int32_t limit;
 };
@@ -293,29 +398,66 @@ struct emq__find_res {
     bool more; /* stopped by the bytes, not by `limit` or the end of the state */
 };
 
-struct emq__queues_req { emq_str prefix; };
-struct emq__queues_res { int64_t now_ms; emq_str *names; size_t n; }; /* sorted */
+struct emq__queues_req {
+    emq_str prefix;
+};
+struct emq__queues_res {
+    int64_t now_ms;
+    emq_str *names;
+    size_t n;
+}; /* sorted */
 
-struct emq__logs_req { emq_str prefix, queue, id; int64_t start, count; }; /* count 0 = all */
-struct emq__logs_res { int64_t now_ms; emq_str *lines; size_t n; int64_t total; };
+struct emq__logs_req {
+    emq_str prefix, queue, id;
+    int64_t start, count;
+}; /* count 0 = all */
+struct emq__logs_res {
+    int64_t now_ms;
+    emq_str *lines;
+    size_t n;
+    int64_t total;
+};
 
-struct emq__event { emq_str id; emq_str json; }; /* "ms-seq"; {"id","event",…} as in protocol.md 7 */
-struct emq__events_req { emq_str prefix, queue, after; int32_t limit; }; /* after: "", "$", or an id */
-struct emq__events_res { int64_t now_ms; struct emq__event *events; size_t n; emq_str last_id; };
+struct emq__event {
+    emq_str id;
+    emq_str json;
+}; /* "ms-seq"; {"id","event",…} as in protocol.md 7 */
+struct emq__events_req {
+    emq_str prefix, queue, after;
+    int32_t limit;
+}; /* after: "", "$", or an id */
+struct emq__events_res {
+    int64_t now_ms;
+    struct emq__event *events;
+    size_t n;
+    emq_str last_id;
+};
 
 /* Exceptional entries of a job's life: refused acks, lost locks, admin writes. Oldest first. */
-struct emq__history_req { emq_str prefix, queue, id; };
-struct emq__history_res { int64_t now_ms; emq_str *json; size_t n; }; /* {"at","what","who","detail"} */
+struct emq__history_req {
+    emq_str prefix, queue, id;
+};
+struct emq__history_res {
+    int64_t now_ms;
+    emq_str *json;
+    size_t n;
+}; /* {"at","what","who","detail"} */
 
 /* One consistent picture of a whole queue, for `check`, tests and fsck. Small queues only. */
-struct emq__dump_dedup { emq_str id, owner; int64_t ttl_ms; bool has_next; };
-struct emq__dump_req { emq_str prefix, queue; };
+struct emq__dump_dedup {
+    emq_str id, owner;
+    int64_t ttl_ms;
+    bool has_next;
+};
+struct emq__dump_req {
+    emq_str prefix, queue;
+};
 struct emq__dump_res {
     int64_t now_ms;
     struct emq__job **jobs; /* by emq_state, within it in find order */
-    size_t  n;
+    size_t n;
     struct emq__dump_dedup *dedup; /* sorted by id */
-    size_t  n_dedup;
+    size_t n_dedup;
     struct emq__stats_res stats;
     int64_t last_fence, id_counter;
     int64_t stray; /* rows or keys that belong to no job: logs, locks, lists; must be 0 */
@@ -324,16 +466,17 @@ struct emq__dump_res {
 /* ---- the table --------------------------------------------------------------------------- */
 
 /* name, mutating. Everything that must exist per act is generated from this list. */
-#define EMQ__ACTS(X)                                                                             \
-    X(add, 1) X(publish, 1) X(take, 1) X(settle, 1) X(extend, 1) X(claims, 0) X(sweep, 1)        \
-    X(promote, 1) X(wait, 0) X(wake, 0) X(write, 1) X(change, 1) X(bulk, 1) X(obliterate, 1)     \
-    X(dedup, 1) X(meta, 1) X(jobs, 0) X(stats, 0) X(find, 0) X(queues, 0) X(logs, 0)             \
-    X(events, 0) X(history, 0) X(dump, 0)
+#define EMQ__ACTS(X)                                                                           \
+    X(add, 1)                                                                                  \
+    X(publish, 1) X(take, 1) X(settle, 1) X(extend, 1) X(claims, 0) X(sweep, 1) X(promote, 1)  \
+        X(wait, 0) X(wake, 0) X(write, 1) X(change, 1) X(bulk, 1) X(obliterate, 1) X(dedup, 1) \
+            X(meta, 1) X(jobs, 0) X(stats, 0) X(find, 0) X(queues, 0) X(logs, 0) X(events, 0)  \
+                X(history, 0) X(dump, 0)
 
 struct emq__engine_ops {
     const char *name; /* "sqlite" */
-#define EMQ__ACT_MEMBER(act, mutating)                                                           \
-    emq_status (*act)(struct emq__engine *, const struct emq__##act##_req *,                     \
+#define EMQ__ACT_MEMBER(act, mutating)                                       \
+    emq_status (*act)(struct emq__engine *, const struct emq__##act##_req *, \
                       struct emq__##act##_res *, struct emq__arena *mem, emq_error *err);
     EMQ__ACTS(EMQ__ACT_MEMBER)
 #undef EMQ__ACT_MEMBER
@@ -348,13 +491,15 @@ struct emq__engine_ops {
 };
 
 /* Every engine and decorator starts with this. */
-struct emq__engine { const struct emq__engine_ops *ops; };
+struct emq__engine {
+    const struct emq__engine_ops *ops;
+};
 
 struct emq__engine_config {
     struct emq__url url;
-    int64_t         io_timeout_ms;
+    int64_t io_timeout_ms;
     struct emq__log log;
-    bool            stop_clock; /* tests only: the store's clocks stand still, advance() alone moves them */
+    bool stop_clock; /* tests only: the store's clocks stand still, advance() alone moves them */
 };
 
 /* Engines. */
@@ -379,7 +524,8 @@ emq_status emq__fault_wrap(struct emq__engine **e, emq__fault_fn fn, void *user,
 /* After each mutating act: the invariants of docs/protocol.md section 10.2 over dump() of the queues it
  * touched. A violation calls `on_broken` with one line; NULL = print to stderr and abort(). */
 typedef void (*emq__broken_fn)(void *user, const char *line);
-emq_status emq__check_wrap(struct emq__engine **e, emq__broken_fn on_broken, void *user, emq_error *err);
+emq_status emq__check_wrap(struct emq__engine **e, emq__broken_fn on_broken, void *user,
+                           emq_error *err);
 /* The check itself: number of violations, each given to fn. */
 int emq__check_dump(const struct emq__dump_res *d, emq__broken_fn fn, void *user);
 

@@ -8,10 +8,10 @@
 #include "base/error.h"
 
 struct fault {
-    struct emq__engine  e;
+    struct emq__engine e;
     struct emq__engine *under;
-    emq__fault_fn       fn;
-    void               *user;
+    emq__fault_fn fn;
+    void *user;
 };
 
 static bool is_asked(const char *act, int mutating)
@@ -33,21 +33,20 @@ static emq_status before(enum emq__fault plan, const char *act, emq_error *err)
     return EMQ_OK;
 }
 
-#define FAULT_ACT(act, mutating)                                                                 \
-    static emq_status fault_##act(struct emq__engine *e, const struct emq__##act##_req *req,     \
-                                  struct emq__##act##_res *res, struct emq__arena *mem,          \
-                                  emq_error *err)                                                \
-    {                                                                                            \
-        const struct fault *f = (const struct fault *)e;                                         \
-        enum emq__fault plan =                                                                   \
-            is_asked(#act, mutating) ? f->fn(f->user, #act) : EMQ__FAULT_NONE;                   \
-        emq_status s = before(plan, #act, err);                                                  \
-        if (s != EMQ_OK)                                                                         \
-            return s;                                                                            \
-        s = f->under->ops->act(f->under, req, res, mem, err);                                    \
-        if (plan == EMQ__FAULT_LOSE_REPLY)                                                       \
-            return emq__fail(err, EMQ_E_IN_DOUBT, 0, #act, "fault injected: no answer came");    \
-        return s;                                                                                \
+#define FAULT_ACT(act, mutating)                                                                  \
+    static emq_status fault_##act(struct emq__engine *e, const struct emq__##act##_req *req,      \
+                                  struct emq__##act##_res *res, struct emq__arena *mem,           \
+                                  emq_error *err)                                                 \
+    {                                                                                             \
+        const struct fault *f = (const struct fault *)e;                                          \
+        enum emq__fault plan = is_asked(#act, mutating) ? f->fn(f->user, #act) : EMQ__FAULT_NONE; \
+        emq_status s = before(plan, #act, err);                                                   \
+        if (s != EMQ_OK)                                                                          \
+            return s;                                                                             \
+        s = f->under->ops->act(f->under, req, res, mem, err);                                     \
+        if (plan == EMQ__FAULT_LOSE_REPLY)                                                        \
+            return emq__fail(err, EMQ_E_IN_DOUBT, 0, #act, "fault injected: no answer came");     \
+        return s;                                                                                 \
     }
 EMQ__ACTS(FAULT_ACT)
 #undef FAULT_ACT
@@ -82,7 +81,7 @@ static const struct emq__engine_ops fault_ops = {
 #define FAULT_OP(act, mutating) .act = fault_##act,
     EMQ__ACTS(FAULT_OP)
 #undef FAULT_OP
-    .ticket = fault_ticket,
+        .ticket = fault_ticket,
     .interrupt = fault_interrupt,
     .advance = fault_advance,
     .close = fault_close,

@@ -8,9 +8,9 @@
 #include "base/error.h"
 
 struct trace {
-    struct emq__engine  e;
+    struct emq__engine e;
     struct emq__engine *under;
-    struct emq__log     log;
+    struct emq__log log;
 };
 
 static void line(const struct trace *t, const char *act, emq_status s, struct emq__mono start)
@@ -19,16 +19,16 @@ static void line(const struct trace *t, const char *act, emq_status s, struct em
                    emq_status_name(s), (long long)(emq__mono_now().us - start.us));
 }
 
-#define TRACE_ACT(act, mutating)                                                                 \
-    static emq_status trace_##act(struct emq__engine *e, const struct emq__##act##_req *req,     \
-                                  struct emq__##act##_res *res, struct emq__arena *mem,          \
-                                  emq_error *err)                                                \
-    {                                                                                            \
-        const struct trace *t = (const struct trace *)e;                                         \
-        struct emq__mono start = emq__mono_now();                                                \
-        emq_status s = t->under->ops->act(t->under, req, res, mem, err);                         \
-        line(t, #act, s, start);                                                                 \
-        return s;                                                                                \
+#define TRACE_ACT(act, mutating)                                                             \
+    static emq_status trace_##act(struct emq__engine *e, const struct emq__##act##_req *req, \
+                                  struct emq__##act##_res *res, struct emq__arena *mem,      \
+                                  emq_error *err)                                            \
+    {                                                                                        \
+        const struct trace *t = (const struct trace *)e;                                     \
+        struct emq__mono start = emq__mono_now();                                            \
+        emq_status s = t->under->ops->act(t->under, req, res, mem, err);                     \
+        line(t, #act, s, start);                                                             \
+        return s;                                                                            \
     }
 EMQ__ACTS(TRACE_ACT)
 #undef TRACE_ACT
@@ -63,7 +63,7 @@ static const struct emq__engine_ops trace_ops = {
 #define TRACE_OP(act, mutating) .act = trace_##act,
     EMQ__ACTS(TRACE_OP)
 #undef TRACE_OP
-    .ticket = trace_ticket,
+        .ticket = trace_ticket,
     .interrupt = trace_interrupt,
     .advance = trace_advance,
     .close = trace_close,

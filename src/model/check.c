@@ -13,7 +13,7 @@
 const char *emq__shown(emq_str value, char out[EMQ__SHOWN_MAX])
 {
     /* A length that no object can have is a mistake: what stands there is not the caller's text. */
-    bool   possible = value.len == 0 || (value.ptr && value.len <= PTRDIFF_MAX);
+    bool possible = value.len == 0 || (value.ptr && value.len <= PTRDIFF_MAX);
     size_t n = emq__text_clean(possible ? value : emq_cstr("?"), EMQ__SHOWN_MAX - 9, out);
 
     for (size_t i = 0; i < n; i++)

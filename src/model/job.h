@@ -54,7 +54,7 @@ struct emq__job {
     int32_t stalled;          /* stc */
     int32_t mode;             /* the emq_mode it is held under; 0 when not active */
     int32_t cancel;           /* 1 = an administrator asked the owner to stop */
-    bool    damaged;          /* its data is not in the store, or of no known kind: it must not run */
+    bool damaged; /* its data is not in the store, or of no known kind: it must not run */
 };
 
 /* Identity for effects and idempotency keys: prefix, queue, id, creation time; each part is

@@ -18,7 +18,7 @@ struct emq__slot {
     struct emq__buf log; /* lines, each with its line feed */
     struct emq__buf progress;
     atomic_int entries, progresses; /* calls */
-    emq_status store;        /* what the writes answer */
+    emq_status store;               /* what the writes answer */
 };
 
 /* A job with that data, id "7" of the queue "q", at its second attempt. */

@@ -16,38 +16,39 @@ enum { RANDOM_STEP_MS = 60000, RANDOM_QUEUES = 2, RANDOM_LOG = 30, RANDOM_HANDOU
 
 /* One hand-out as both engines named it. */
 struct handout {
-    int     queue;
-    char    id[64];
-    char    token[2][EMQ_TOKEN_MAX + 1];
+    int queue;
+    char id[64];
+    char token[2][EMQ_TOKEN_MAX + 1];
     int64_t fence[2];
 };
 
 struct lockstep {
     struct emq__engine *e[2]; /* 0 the model, 1 the real engine */
     uint64_t seed, random;
-    int64_t  t0[2];     /* the engines' time at the start */
-    int64_t  now[2];    /* of the last act */
-    int64_t  real0_ms;  /* of the test's own clock at the start */
-    int      op;        /* index of the operation */
-    char     log[RANDOM_LOG][200];
-    struct handout     handouts[RANDOM_HANDOUTS]; /* a ring */
-    size_t             n_handouts;
-    struct emq__arena  mem[2];                    /* pictures before and after, by turns */
-    int                turn;
+    int64_t t0[2];    /* the engines' time at the start */
+    int64_t now[2];   /* of the last act */
+    int64_t real0_ms; /* of the test's own clock at the start */
+    int op;           /* index of the operation */
+    char log[RANDOM_LOG][200];
+    struct handout handouts[RANDOM_HANDOUTS]; /* a ring */
+    size_t n_handouts;
+    struct emq__arena mem[2]; /* pictures before and after, by turns */
+    int turn;
     struct emq__dump_res before[RANDOM_QUEUES], after[RANDOM_QUEUES]; /* the model's */
-    char     cursor[2][RANDOM_QUEUES][64];        /* of the events */
-    uint64_t seq;                                 /* of the session */
-    unsigned moves;                               /* bits of emq__move that this operation may make */
+    char cursor[2][RANDOM_QUEUES][64];                                /* of the events */
+    uint64_t seq;                                                     /* of the session */
+    unsigned moves; /* bits of emq__move that this operation may make */
 };
 
-emq_str  random_queue(int queue);
+emq_str random_queue(int queue);
 uint64_t pick(struct lockstep *l, uint64_t n); /* 0..n-1 */
-bool     chance(struct lockstep *l, unsigned percent);
+bool chance(struct lockstep *l, unsigned percent);
 
 /* Notes what the operation is, for the report. */
 __attribute__((format(printf, 2, 3))) void note(struct lockstep *l, const char *fmt, ...);
 /* Ends the test with seed, operation and the last operations. */
-__attribute__((format(printf, 2, 3), noreturn)) void differ(struct lockstep *l, const char *fmt, ...);
+__attribute__((format(printf, 2, 3), noreturn)) void differ(struct lockstep *l, const char *fmt,
+                                                            ...);
 
 void same_i64(struct lockstep *l, const char *what, int64_t model, int64_t real);
 void same_str(struct lockstep *l, const char *what, emq_str model, emq_str real);
@@ -69,8 +70,8 @@ void random_admin(struct lockstep *l);
 const struct emq__job *any_job(struct lockstep *l, int queue, int state);
 
 #define CALL2(l, act, reqs, ress) call2_##act(l, reqs, ress)
-#define DECLARE_CALL2(act, mutating)                                                             \
-    emq_status call2_##act(struct lockstep *l, const struct emq__##act##_req *req,               \
+#define DECLARE_CALL2(act, mutating)                                               \
+    emq_status call2_##act(struct lockstep *l, const struct emq__##act##_req *req, \
                            struct emq__##act##_res *res);
 EMQ__ACTS(DECLARE_CALL2)
 #undef DECLARE_CALL2

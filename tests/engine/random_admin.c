@@ -25,11 +25,12 @@ static emq_str any_id(struct lockstep *l, int queue, int state)
 static void op_write(struct lockstep *l, int queue)
 {
     static const char *const values[] = {"1", "{\"at\":40}", "a line", "\xf0\x9f\x98\x80"};
-    struct emq__write_req    req[2];
-    struct emq__write_res    res[2];
-    const struct emq__job   *j = any_job(l, queue, chance(l, 60) ? EMQ_ACTIVE : 0);
+    struct emq__write_req req[2];
+    struct emq__write_res res[2];
+    const struct emq__job *j = any_job(l, queue, chance(l, 60) ? EMQ_ACTIVE : 0);
 
-    req[0] = (struct emq__write_req){.prefix = FX_PREFIX, .queue = random_queue(queue),
+    req[0] = (struct emq__write_req){.prefix = FX_PREFIX,
+                                     .queue = random_queue(queue),
                                      .id = j ? j->id : EMQ_STR_LIT("nobody"),
                                      .kind = (enum emq__write_kind)(1 + pick(l, 4)),
                                      .keep = (int64_t)pick(l, 4) - 1};
@@ -64,13 +65,13 @@ static struct emq__change random_change(struct lockstep *l)
     return c;
 }
 
-#define CHANGE_MOVES                                                                             \
+#define CHANGE_MOVES \
     (MOVE(PROMOTE) | MOVE(REPROCESS) | MOVE(CANCEL) | MOVE(PRIORITIZE) | MOVE(REMOVE) | MOVE(ADD))
 
 static void op_change(struct lockstep *l, int queue)
 {
-    emq_str                ids[3];
-    size_t                 n = 1 + pick(l, 3);
+    emq_str ids[3];
+    size_t n = 1 + pick(l, 3);
     struct emq__change_req req[2];
     struct emq__change_res res[2];
 
@@ -79,9 +80,11 @@ static void op_change(struct lockstep *l, int queue)
         ids[i] = any_id(l, queue, chance(l, 60) ? any_state(l) : 0);
         note(l, " %.*s", EMQ_STR_ARG(ids[i]));
     }
-    req[0] = req[1] =
-        (struct emq__change_req){.prefix = FX_PREFIX, .queue = random_queue(queue), .ids = ids,
-                                 .n = n, .change = random_change(l)};
+    req[0] = req[1] = (struct emq__change_req){.prefix = FX_PREFIX,
+                                               .queue = random_queue(queue),
+                                               .ids = ids,
+                                               .n = n,
+                                               .change = random_change(l)};
     l->moves = CHANGE_MOVES;
     call2_change(l, req, res);
     for (size_t i = 0; i < n; i++) {
@@ -96,10 +99,13 @@ static void op_bulk(struct lockstep *l, int queue)
     struct emq__bulk_res res[2];
 
     note(l, "bulk");
-    req[0] = (struct emq__bulk_req){.prefix = FX_PREFIX, .queue = random_queue(queue),
-                                    .change = random_change(l), .state = any_state(l),
+    req[0] = (struct emq__bulk_req){.prefix = FX_PREFIX,
+                                    .queue = random_queue(queue),
+                                    .change = random_change(l),
+                                    .state = any_state(l),
                                     .older_ms = (int64_t)pick(l, 4) * RANDOM_STEP_MS,
-                                    .limit = (int32_t)(1 + pick(l, 8)), .event = chance(l, 50)};
+                                    .limit = (int32_t)(1 + pick(l, 8)),
+                                    .event = chance(l, 50)};
     if (l->before[queue].n > 150) {
         req[0].change.kind = EMQ__CHANGE_REMOVE;
         req[0].limit = 100;
@@ -125,10 +131,12 @@ static void op_obliterate(struct lockstep *l, int queue)
 {
     struct emq__obliterate_req req[2];
     struct emq__obliterate_res res[2];
-    int64_t                    count[2];
+    int64_t count[2];
 
-    req[0] = req[1] = (struct emq__obliterate_req){.prefix = FX_PREFIX, .queue = random_queue(queue),
-                                                   .force = chance(l, 30), .limit = EMQ__BATCH_MAX};
+    req[0] = req[1] = (struct emq__obliterate_req){.prefix = FX_PREFIX,
+                                                   .queue = random_queue(queue),
+                                                   .force = chance(l, 30),
+                                                   .limit = EMQ__BATCH_MAX};
     note(l, "obliterate force %d", (int)req[0].force);
     l->moves = MOVE(REMOVE);
     if (call2_obliterate(l, req, res) != EMQ_OK)
@@ -152,10 +160,11 @@ static void op_obliterate(struct lockstep *l, int queue)
 static void op_dedup(struct lockstep *l, int queue)
 {
     static const char *const keys[] = {"k1", "k2", "k3"};
-    struct emq__dedup_req    req[2];
-    struct emq__dedup_res    res[2];
+    struct emq__dedup_req req[2];
+    struct emq__dedup_res res[2];
 
-    req[0] = (struct emq__dedup_req){.prefix = FX_PREFIX, .queue = random_queue(queue),
+    req[0] = (struct emq__dedup_req){.prefix = FX_PREFIX,
+                                     .queue = random_queue(queue),
                                      .dedup_id = emq_cstr(keys[pick(l, 3)]),
                                      .release = chance(l, 40)};
     if (chance(l, 40))
@@ -172,17 +181,24 @@ static void op_dedup(struct lockstep *l, int queue)
 static void op_meta(struct lockstep *l, int queue)
 {
     static const struct emq__meta_field settings[] = {
-        {{"paused", 6}, {"1", 1}},      {{"paused", 6}, {"", 0}}, {{"paused", 6}, {"", 0}},
-        {{"concurrency", 11}, {"3", 1}}, {{"concurrency", 11}, {"", 0}},
-        {{"max", 3}, {"2", 1}},         {{"max", 3}, {"", 0}},    {{"max", 3}, {"", 0}},
+        {{"paused", 6}, {"1", 1}},
+        {{"paused", 6}, {"", 0}},
+        {{"paused", 6}, {"", 0}},
+        {{"concurrency", 11}, {"3", 1}},
+        {{"concurrency", 11}, {"", 0}},
+        {{"max", 3}, {"2", 1}},
+        {{"max", 3}, {"", 0}},
+        {{"max", 3}, {"", 0}},
         {{"duration", 8}, {"120000", 6}},
     };
     const struct emq__meta_field *set = &settings[pick(l, EMQ_ARRAY_LEN(settings))];
-    struct emq__meta_req          req[2];
-    struct emq__meta_res          res[2];
+    struct emq__meta_req req[2];
+    struct emq__meta_res res[2];
 
-    req[0] = req[1] = (struct emq__meta_req){.prefix = FX_PREFIX, .queue = random_queue(queue),
-                                             .admin = EMQ_STR_LIT("root"), .set = set,
+    req[0] = req[1] = (struct emq__meta_req){.prefix = FX_PREFIX,
+                                             .queue = random_queue(queue),
+                                             .admin = EMQ_STR_LIT("root"),
+                                             .set = set,
                                              .n_set = chance(l, 80)};
     note(l, "meta %s=%s set %zu", set->field.ptr, set->value.ptr, req[0].n_set);
     call2_meta(l, req, res);
@@ -198,9 +214,12 @@ static void op_find(struct lockstep *l, int queue)
     struct emq__find_req req[2];
     struct emq__find_res res[2];
 
-    req[0] = (struct emq__find_req){.prefix = FX_PREFIX, .queue = random_queue(queue),
-                                    .state = any_state(l), .newest_first = chance(l, 50),
-                                    .offset = (int64_t)pick(l, 6), .limit = (int32_t)(1 + pick(l, 9))};
+    req[0] = (struct emq__find_req){.prefix = FX_PREFIX,
+                                    .queue = random_queue(queue),
+                                    .state = any_state(l),
+                                    .newest_first = chance(l, 50),
+                                    .offset = (int64_t)pick(l, 6),
+                                    .limit = (int32_t)(1 + pick(l, 9))};
     if (chance(l, 50))
         req[0].after_id = any_id(l, queue, req[0].state);
     req[1] = req[0];
@@ -251,7 +270,7 @@ static void op_history(struct lockstep *l, int queue)
 static int by_id(const void *a, const void *b)
 {
     const struct emq__job *x = *(struct emq__job *const *)a, *y = *(struct emq__job *const *)b;
-    int                    c = emq__str_cmp(x->queue, y->queue);
+    int c = emq__str_cmp(x->queue, y->queue);
     return c ? c : emq__str_cmp(x->id, y->id);
 }
 
@@ -283,7 +302,7 @@ static void op_queues(struct lockstep *l)
 
 void random_admin(struct lockstep *l)
 {
-    int      queue = (int)pick(l, RANDOM_QUEUES);
+    int queue = (int)pick(l, RANDOM_QUEUES);
     uint64_t what = pick(l, 1000);
 
     note(l, "%s ", random_queue(queue).ptr);

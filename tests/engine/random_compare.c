@@ -28,8 +28,8 @@ bool chance(struct lockstep *l, unsigned percent)
 void note(struct lockstep *l, const char *fmt, ...)
 {
     va_list ap;
-    char   *line = l->log[l->op % RANDOM_LOG];
-    size_t  used = strlen(line);
+    char *line = l->log[l->op % RANDOM_LOG];
+    size_t used = strlen(line);
 
     va_start(ap, fmt);
     (void)vsnprintf(line + used, sizeof l->log[0] - used, fmt, ap);
@@ -38,7 +38,7 @@ void note(struct lockstep *l, const char *fmt, ...)
 
 void differ(struct lockstep *l, const char *fmt, ...)
 {
-    char    text[600];
+    char text[600];
     va_list ap;
 
     va_start(ap, fmt);
@@ -60,7 +60,8 @@ void same_i64(struct lockstep *l, const char *what, int64_t model, int64_t real)
 void same_str(struct lockstep *l, const char *what, emq_str model, emq_str real)
 {
     if (!emq__str_eq(model, real))
-        differ(l, "%s: \"%.*s\" in the model, \"%.*s\"", what, EMQ_STR_ARG(model), EMQ_STR_ARG(real));
+        differ(l, "%s: \"%.*s\" in the model, \"%.*s\"", what, EMQ_STR_ARG(model),
+               EMQ_STR_ARG(real));
 }
 
 void same_instant(struct lockstep *l, const char *what, int64_t model, int64_t real)
@@ -122,26 +123,44 @@ void same_job(struct lockstep *l, const struct emq__job *a, const struct emq__jo
     if (a->state != b->state)
         differ(l, "job %.*s: %s in the model, %s", EMQ_STR_ARG(a->id), emq_state_name(a->state),
                emq_state_name(b->state));
-    const struct { const char *what; emq_str a, b; } strings[] = {
-        {"prefix", a->prefix, b->prefix}, {"queue", a->queue, b->queue}, {"name", a->name, b->name},
-        {"data", a->data.bytes, b->data.bytes}, {"result", a->result.bytes, b->result.bytes},
-        {"opts", a->opts, b->opts}, {"failedReason", a->failed_reason, b->failed_reason},
-        {"stacktrace", a->stacktrace, b->stacktrace}, {"progress", a->progress, b->progress},
+    const struct {
+        const char *what;
+        emq_str a, b;
+    } strings[] = {
+        {"prefix", a->prefix, b->prefix},
+        {"queue", a->queue, b->queue},
+        {"name", a->name, b->name},
+        {"data", a->data.bytes, b->data.bytes},
+        {"result", a->result.bytes, b->result.bytes},
+        {"opts", a->opts, b->opts},
+        {"failedReason", a->failed_reason, b->failed_reason},
+        {"stacktrace", a->stacktrace, b->stacktrace},
+        {"progress", a->progress, b->progress},
         {"processedBy", a->processed_by, b->processed_by},
         {"deferredFailure", a->deferred_failure, b->deferred_failure},
-        {"dedup id", a->dedup_id, b->dedup_id}, {"group", a->group, b->group},
-        {"parentKey", a->parent_key, b->parent_key}, {"parent", a->parent, b->parent},
+        {"dedup id", a->dedup_id, b->dedup_id},
+        {"group", a->group, b->group},
+        {"parentKey", a->parent_key, b->parent_key},
+        {"parent", a->parent, b->parent},
         {"scheduler", a->scheduler, b->scheduler},
     };
     for (size_t i = 0; i < EMQ_ARRAY_LEN(strings); i++)
         if (!emq__str_eq(strings[i].a, strings[i].b))
             differ(l, "job %.*s, %s: \"%.*s\" in the model, \"%.*s\"", EMQ_STR_ARG(a->id),
                    strings[i].what, EMQ_STR_ARG(strings[i].a), EMQ_STR_ARG(strings[i].b));
-    const struct { const char *what; int64_t a, b; } numbers[] = {
-        {"data kind", a->data.kind, b->data.kind}, {"result kind", a->result.kind, b->result.kind},
-        {"delay", a->delay_ms, b->delay_ms}, {"priority", a->priority, b->priority},
-        {"atm", a->attempts_made, b->attempts_made}, {"ats", a->attempts_started, b->attempts_started},
-        {"stc", a->stalled, b->stalled}, {"mode", a->mode, b->mode}, {"cancel", a->cancel, b->cancel},
+    const struct {
+        const char *what;
+        int64_t a, b;
+    } numbers[] = {
+        {"data kind", a->data.kind, b->data.kind},
+        {"result kind", a->result.kind, b->result.kind},
+        {"delay", a->delay_ms, b->delay_ms},
+        {"priority", a->priority, b->priority},
+        {"atm", a->attempts_made, b->attempts_made},
+        {"ats", a->attempts_started, b->attempts_started},
+        {"stc", a->stalled, b->stalled},
+        {"mode", a->mode, b->mode},
+        {"cancel", a->cancel, b->cancel},
     };
     for (size_t i = 0; i < EMQ_ARRAY_LEN(numbers); i++)
         if (numbers[i].a != numbers[i].b)
@@ -182,7 +201,7 @@ static void same_ids(struct lockstep *l, struct emq__job *const *a, size_t n_a,
         if (emq__str_eq(a[i]->id, b[i]->id))
             continue;
         char text[400];
-        int  used = snprintf(text, sizeof text, "%s:", emq_state_name(a[i]->state));
+        int used = snprintf(text, sizeof text, "%s:", emq_state_name(a[i]->state));
         for (size_t k = i; k < n_a && k < i + 8 && used < 350; k++)
             used += snprintf(text + used, sizeof text - (size_t)used, " %.20s/%.20s", a[k]->id.ptr,
                              b[k]->id.ptr);
@@ -244,8 +263,8 @@ static bool is_instant_of_event(emq_str key)
 static void same_event(struct lockstep *l, emq_str a, emq_str b)
 {
     struct emq__json ja, jb, va, vb;
-    emq_str          ka;
-    size_t           pos = 0, members = 0;
+    emq_str ka;
+    size_t pos = 0, members = 0;
 
     if (!emq__json_valid(b, NULL))
         differ(l, "an event is not JSON: %.*s", EMQ_STR_ARG(b));
@@ -282,9 +301,9 @@ static void same_events(struct lockstep *l, int queue, struct emq__arena *mem)
         same_event(l, res[0].events[i].json, res[1].events[i].json);
     if (res[0].n != res[1].n) {
         const struct emq__events_res *more = res[0].n > res[1].n ? &res[0] : &res[1];
-        size_t                        at = res[0].n < res[1].n ? res[0].n : res[1].n;
-        differ(l, "%zu events in the model, %zu; the first that is missing: %.*s", res[0].n, res[1].n,
-               EMQ_STR_ARG(more->events[at].json));
+        size_t at = res[0].n < res[1].n ? res[0].n : res[1].n;
+        differ(l, "%zu events in the model, %zu; the first that is missing: %.*s", res[0].n,
+               res[1].n, EMQ_STR_ARG(more->events[at].json));
     }
 }
 
@@ -320,7 +339,7 @@ static void legal_moves(struct lockstep *l, const struct emq__dump_res *before,
     for (size_t p = 0; p < 2; p++)
         for (size_t i = 0; i < pictures[p]->n; i++) {
             emq_str id = pictures[p]->jobs[i]->id;
-            int     from = state_in(before, id), to = state_in(after, id);
+            int from = state_in(before, id), to = state_in(after, id);
             if (!reachable(l->moves, from, to, 3))
                 differ(l, "job %.*s went from %s to %s, which this operation may not do",
                        EMQ_STR_ARG(id), from ? emq_state_name(from) : "nothing",
@@ -341,7 +360,7 @@ void same_picture(struct lockstep *l)
     for (int queue = 0; queue < RANDOM_QUEUES; queue++) {
         struct emq__dump_req req = {FX_PREFIX, random_queue(queue)};
         struct emq__dump_res real;
-        emq_error            err = {0};
+        emq_error err = {0};
 
         if (l->e[0]->ops->dump(l->e[0], &req, &l->after[queue], mem, &err) != EMQ_OK ||
             l->e[1]->ops->dump(l->e[1], &req, &real, mem, &err) != EMQ_OK)

@@ -10,22 +10,22 @@
 #define MOVE(m) (1u << EMQ__MOVE_##m)
 
 /* Calls both engines and compares the statuses; both results' now_ms go into the clockwork. */
-#define DEFINE_CALL2(act, mutating)                                                              \
-    emq_status call2_##act(struct lockstep *l, const struct emq__##act##_req *req,               \
-                           struct emq__##act##_res *res)                                         \
-    {                                                                                            \
-        emq_status s[2];                                                                         \
-        emq_error  err = {0};                                                                    \
-        for (int side = 0; side < 2; side++) {                                                   \
-            s[side] = l->e[side]->ops->act(l->e[side], &req[side], &res[side],                   \
-                                           &l->mem[l->turn], &err);                              \
-            if (s[side] >= 0)                                                                    \
-                l->now[side] = res[side].now_ms;                                                 \
-        }                                                                                        \
-        if (s[0] != s[1])                                                                        \
-            differ(l, "%s: %s in the model, %s %s", #act, emq_status_name(s[0]),                 \
-                   emq_status_name(s[1]), err.text);                                             \
-        return s[0];                                                                             \
+#define DEFINE_CALL2(act, mutating)                                                               \
+    emq_status call2_##act(struct lockstep *l, const struct emq__##act##_req *req,                \
+                           struct emq__##act##_res *res)                                          \
+    {                                                                                             \
+        emq_status s[2];                                                                          \
+        emq_error err = {0};                                                                      \
+        for (int side = 0; side < 2; side++) {                                                    \
+            s[side] =                                                                             \
+                l->e[side]->ops->act(l->e[side], &req[side], &res[side], &l->mem[l->turn], &err); \
+            if (s[side] >= 0)                                                                     \
+                l->now[side] = res[side].now_ms;                                                  \
+        }                                                                                         \
+        if (s[0] != s[1])                                                                         \
+            differ(l, "%s: %s in the model, %s %s", #act, emq_status_name(s[0]),                  \
+                   emq_status_name(s[1]), err.text);                                              \
+        return s[0];                                                                              \
     }
 EMQ__ACTS(DEFINE_CALL2)
 #undef DEFINE_CALL2
@@ -33,7 +33,7 @@ EMQ__ACTS(DEFINE_CALL2)
 const struct emq__job *any_job(struct lockstep *l, int queue, int state)
 {
     const struct emq__dump_res *d = &l->before[queue];
-    size_t                      n = 0;
+    size_t n = 0;
 
     for (size_t i = 0; i < d->n; i++)
         n += !state || d->jobs[i]->state == state;
@@ -66,7 +66,7 @@ static bool receipt(struct lockstep *l, struct emq__call *a, struct emq__call *b
 static struct emq__dedup random_dedup(struct lockstep *l)
 {
     static const char *const keys[] = {"k1", "k2", "k3"};
-    struct emq__dedup        d = {.id = emq_cstr(keys[pick(l, 3)])};
+    struct emq__dedup d = {.id = emq_cstr(keys[pick(l, 3)])};
 
     if (chance(l, 50))
         d.ttl_ms = steps(l, 4);
@@ -86,9 +86,10 @@ static struct emq__add_entry random_entry(struct lockstep *l, int queue, char id
 {
     static const char *const opts[] = {"{}", "{\"attempts\":3}", "{\"removeOnFail\":true}",
                                        "{\"removeOnFail\":{\"age\":120,\"count\":5}}", "broken{"};
-    static const char *const data[] = {"null", "{\"a\":[1,2]}", "plain text", "\xff\xfe", "", "\"s\""};
-    struct emq__add_entry    en = {.prefix = FX_PREFIX, .queue = random_queue(queue),
-                                   .name = EMQ_STR_LIT("job")};
+    static const char *const data[] = {"null", "{\"a\":[1,2]}", "plain text", "\xff\xfe",
+                                       "",     "\"s\""};
+    struct emq__add_entry en = {
+        .prefix = FX_PREFIX, .queue = random_queue(queue), .name = EMQ_STR_LIT("job")};
 
     en.opts = emq_cstr(opts[pick(l, EMQ_ARRAY_LEN(opts))]);
     en.data.bytes = emq_cstr(data[pick(l, EMQ_ARRAY_LEN(data))]);
@@ -126,14 +127,14 @@ static void compare_added(struct lockstep *l, const struct emq__add_res *res)
 
 static void op_add(struct lockstep *l)
 {
-    static const char *const    stages[] = {"", "", "", "", "", "s1", "s2"};
-    int                         queue = (int)pick(l, RANDOM_QUEUES);
-    struct emq__add_entry       en[2][5];
+    static const char *const stages[] = {"", "", "", "", "", "s1", "s2"};
+    int queue = (int)pick(l, RANDOM_QUEUES);
+    struct emq__add_entry en[2][5];
     const struct emq__add_entry *list[2][5];
-    char                        ids[5][16];
-    size_t                      n = 1 + pick(l, 5);
-    struct emq__add_req         req[2] = {{.entries = list[0], .n = n}, {.entries = list[1], .n = n}};
-    struct emq__add_res         res[2];
+    char ids[5][16];
+    size_t n = 1 + pick(l, 5);
+    struct emq__add_req req[2] = {{.entries = list[0], .n = n}, {.entries = list[1], .n = n}};
+    struct emq__add_res res[2];
 
     req[0].stage = req[1].stage = emq_cstr(stages[pick(l, EMQ_ARRAY_LEN(stages))]);
     note(l, "add %zu to %s stage \"%s\"", n, random_queue(queue).ptr, req[0].stage.ptr);
@@ -145,10 +146,12 @@ static void op_add(struct lockstep *l)
         if (en[0][i].delay_ms > 0)
             en[0][i].delay_ms -=
                 (back ? 10000 : 0) + 20000 * (req[0].stage.len ? req[0].stage.ptr[1] - '0' : 0);
-        note(l, " [%s%s p%d d%d %s%s]", en[0][i].id.len ? ids[i] : "-", en[0][i].lifo ? " lifo" : "",
-             (int)en[0][i].priority, (int)(en[0][i].delay_ms / 1000),
+        note(l, " [%s%s p%d d%d %s%s]", en[0][i].id.len ? ids[i] : "-",
+             en[0][i].lifo ? " lifo" : "", (int)en[0][i].priority, (int)(en[0][i].delay_ms / 1000),
              en[0][i].dedup.id.len ? en[0][i].dedup.id.ptr : "",
-             en[0][i].dedup.replace ? "r" : en[0][i].dedup.keep_last ? "k" : "");
+             en[0][i].dedup.replace     ? "r"
+             : en[0][i].dedup.keep_last ? "k"
+                                        : "");
         en[1][i] = en[0][i];
         for (int side = 0; side < 2 && back; side++)
             en[side][i].timestamp_at_ms = l->now[side] - back;
@@ -167,7 +170,7 @@ static void op_publish(struct lockstep *l)
 {
     struct emq__publish_req req[2];
     struct emq__publish_res res[2];
-    emq_str                 stage = emq_cstr(chance(l, 50) ? "s1" : "s2");
+    emq_str stage = emq_cstr(chance(l, 50) ? "s1" : "s2");
 
     req[0] = req[1] = (struct emq__publish_req){.prefix = FX_PREFIX, .stage = stage};
     note(l, "publish %s", stage.ptr);
@@ -181,9 +184,9 @@ static void op_publish(struct lockstep *l)
 static struct emq__take random_take(struct lockstep *l)
 {
     static const char *const workers[] = {"w1", "w2", "host:9:1"};
-    struct emq__take         t = {.worker = emq_cstr(workers[pick(l, 3)]),
-                                  .lock_ms = steps(l, 5),
-                                  .count = (int32_t)(1 + pick(l, 4))};
+    struct emq__take t = {.worker = emq_cstr(workers[pick(l, 3)]),
+                          .lock_ms = steps(l, 5),
+                          .count = (int32_t)(1 + pick(l, 4))};
 
     if (chance(l, 20))
         t.mode = chance(l, 50) ? EMQ_AT_MOST_ONCE : EMQ_FIRE_AND_FORGET;
@@ -222,7 +225,7 @@ static void compare_taken(struct lockstep *l, int queue, const struct emq__taken
 
 static void op_take(struct lockstep *l)
 {
-    int                  queue = (int)pick(l, RANDOM_QUEUES);
+    int queue = (int)pick(l, RANDOM_QUEUES);
     struct emq__take_req req[2];
     struct emq__take_res res[2];
 
@@ -251,7 +254,8 @@ static const struct handout *any_handout(struct lockstep *l, int queue)
             return h;
     }
     for (int tries = 0; tries < 8 && have; tries++) {
-        const struct handout *h = &l->handouts[(l->n_handouts - 1 - pick(l, have)) % RANDOM_HANDOUTS];
+        const struct handout *h =
+            &l->handouts[(l->n_handouts - 1 - pick(l, have)) % RANDOM_HANDOUTS];
         if (h->queue == queue)
             return h;
     }
@@ -288,13 +292,13 @@ static struct emq__settle_entry random_settle(struct lockstep *l)
 
 static void op_settle(struct lockstep *l)
 {
-    int                      queue = (int)pick(l, RANDOM_QUEUES);
+    int queue = (int)pick(l, RANDOM_QUEUES);
     struct emq__settle_entry en[2][4];
     const struct emq__settle_entry *list[2][4];
-    size_t                   n = 0, want = 1 + pick(l, 4);
-    struct emq__settle_req   req[2];
-    struct emq__settle_res   res[2];
-    struct emq__take         next;
+    size_t n = 0, want = 1 + pick(l, 4);
+    struct emq__settle_req req[2];
+    struct emq__settle_res res[2];
+    struct emq__take next;
 
     note(l, "%s settle", random_queue(queue).ptr);
     while (n < want) {
@@ -340,21 +344,21 @@ static void op_settle(struct lockstep *l)
 
 static void op_extend(struct lockstep *l)
 {
-    struct emq__extend_entry        en[2][4];
+    struct emq__extend_entry en[2][4];
     const struct emq__extend_entry *list[2][4];
-    struct emq__extend_req          req[2] = {{list[0], 0, steps(l, 5)}, {list[1], 0, 0}};
-    struct emq__extend_res          res[2];
-    size_t                          n = 0;
+    struct emq__extend_req req[2] = {{list[0], 0, steps(l, 5)}, {list[1], 0, 0}};
+    struct emq__extend_res res[2];
+    size_t n = 0;
 
     note(l, "extend");
     for (size_t i = 1 + pick(l, 4); i > 0; i--) {
-        int                   queue = (int)pick(l, RANDOM_QUEUES);
+        int queue = (int)pick(l, RANDOM_QUEUES);
         const struct handout *h = any_handout(l, queue);
         if (!h)
             continue;
         for (int side = 0; side < 2; side++) {
-            en[side][n] = (struct emq__extend_entry){FX_PREFIX, random_queue(queue), emq_cstr(h->id),
-                                                     emq_cstr(h->token[side])};
+            en[side][n] = (struct emq__extend_entry){FX_PREFIX, random_queue(queue),
+                                                     emq_cstr(h->id), emq_cstr(h->token[side])};
             list[side][n] = &en[side][n];
         }
         note(l, " %s", h->id);
@@ -374,11 +378,12 @@ static void op_extend(struct lockstep *l)
 
 static void op_sweep(struct lockstep *l)
 {
-    int                   queue = (int)pick(l, RANDOM_QUEUES);
+    int queue = (int)pick(l, RANDOM_QUEUES);
     struct emq__sweep_req req[2];
     struct emq__sweep_res res[2];
 
-    req[0] = req[1] = (struct emq__sweep_req){.prefix = FX_PREFIX, .queue = random_queue(queue),
+    req[0] = req[1] = (struct emq__sweep_req){.prefix = FX_PREFIX,
+                                              .queue = random_queue(queue),
                                               .max_stalled = (int64_t)pick(l, 3),
                                               .limit = EMQ__BATCH_MAX};
     note(l, "%s sweep max %d", random_queue(queue).ptr, (int)req[0].max_stalled);
@@ -395,12 +400,12 @@ static void op_sweep(struct lockstep *l)
 
 static void op_promote(struct lockstep *l)
 {
-    int                     queue = (int)pick(l, RANDOM_QUEUES);
+    int queue = (int)pick(l, RANDOM_QUEUES);
     struct emq__promote_req req[2];
     struct emq__promote_res res[2];
 
-    req[0] = req[1] = (struct emq__promote_req){FX_PREFIX, random_queue(queue),
-                                                (int32_t)(1 + pick(l, 4))};
+    req[0] = req[1] =
+        (struct emq__promote_req){FX_PREFIX, random_queue(queue), (int32_t)(1 + pick(l, 4))};
     note(l, "%s promote %d", random_queue(queue).ptr, (int)req[0].limit);
     l->moves = MOVE(PROMOTE);
     call2_promote(l, req, res);
@@ -422,9 +427,12 @@ static void op_advance(struct lockstep *l)
 
 void random_operation(struct lockstep *l)
 {
-    static const struct { unsigned weight; void (*run)(struct lockstep *); } ops[] = {
-        {20, op_add},    {3, op_publish}, {16, op_take},   {22, op_settle}, {5, op_extend},
-        {6, op_sweep},   {3, op_promote}, {8, op_advance}, {25, random_admin},
+    static const struct {
+        unsigned weight;
+        void (*run)(struct lockstep *);
+    } ops[] = {
+        {20, op_add},  {3, op_publish}, {16, op_take},   {22, op_settle},    {5, op_extend},
+        {6, op_sweep}, {3, op_promote}, {8, op_advance}, {25, random_admin},
     };
     unsigned sum = 0, at;
 

@@ -49,8 +49,8 @@ ENGINE_TEST(a_new_job_has_no_trace_of_work)
 ENGINE_TEST(the_timestamp_is_the_stores_clock)
 {
     advance(t, 5000);
-    emq_str          id = must_add(t, "q", "x");
-    int64_t          now = t->now_ms;
+    emq_str id = must_add(t, "q", "x");
+    int64_t now = t->now_ms;
     struct emq__job *j = must_get(t, "q", id);
 
     CHECK_INT(j->timestamp_at_ms, now);
@@ -122,8 +122,8 @@ ENGINE_TEST(a_job_with_priority_is_prioritized)
 
 ENGINE_TEST(a_delayed_job_is_due_after_its_delay)
 {
-    emq_str          id = must_add_delayed(t, "q", 60000);
-    int64_t          now = t->now_ms;
+    emq_str id = must_add_delayed(t, "q", 60000);
+    int64_t now = t->now_ms;
     struct emq__job *j = must_get(t, "q", id);
 
     CHECK_INT(j->state, EMQ_DELAYED);
@@ -216,7 +216,7 @@ ENGINE_TEST(a_batch_of_a_thousand_is_added_in_order)
 ENGINE_TEST(an_id_is_free_again_when_its_record_has_passed_its_age)
 {
     struct emq__settle_entry en;
-    struct emq__job         *j;
+    struct emq__job *j;
 
     must_add_id(t, "q", "a");
     j = must_take(t, "q");
@@ -265,9 +265,9 @@ ENGINE_TEST(add_finishes_before_the_answer_so_the_id_can_be_read_at_once)
 ENGINE_TEST(too_many_entries_are_refused_and_nothing_is_added)
 {
     static const struct emq__add_entry *list[EMQ__BATCH_MAX + 1];
-    struct emq__add_entry               en = fx_entry("q", "x");
-    struct emq__add_req                 req = {.entries = list, .n = EMQ__BATCH_MAX + 1};
-    struct emq__add_res                 res;
+    struct emq__add_entry en = fx_entry("q", "x");
+    struct emq__add_req req = {.entries = list, .n = EMQ__BATCH_MAX + 1};
+    struct emq__add_res res;
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(list); i++)
         list[i] = &en;

@@ -59,8 +59,11 @@ ENGINE_TEST(removing_nothing_says_not_found)
 
 ENGINE_TEST(a_change_answers_for_each_id)
 {
-    emq_str                ids[3] = {S("1"), S("9"), S("2")};
-    struct emq__change_req req = {.prefix = FX_PREFIX, .queue = S("q"), .ids = ids, .n = 3,
+    emq_str ids[3] = {S("1"), S("9"), S("2")};
+    struct emq__change_req req = {.prefix = FX_PREFIX,
+                                  .queue = S("q"),
+                                  .ids = ids,
+                                  .n = 3,
                                   .change.kind = EMQ__CHANGE_REMOVE};
     struct emq__change_res res;
 
@@ -254,8 +257,11 @@ ENGINE_TEST(an_administrator_writes_to_any_job)
 
 ENGINE_TEST(a_write_of_nobody_is_refused)
 {
-    struct emq__write_req req = {.prefix = FX_PREFIX, .queue = S("q"), .id = S("1"),
-                                 .kind = EMQ__WRITE_DATA, .value = {EMQ__KIND_TEXT, S("y")}};
+    struct emq__write_req req = {.prefix = FX_PREFIX,
+                                 .queue = S("q"),
+                                 .id = S("1"),
+                                 .kind = EMQ__WRITE_DATA,
+                                 .value = {EMQ__KIND_TEXT, S("y")}};
     struct emq__write_res res;
 
     must_add(t, "q", "x");
@@ -273,8 +279,9 @@ ENGINE_TEST(administrative_acts_and_refused_acks_are_in_the_history)
     advance(t, FX_LOCK_MS + 1000);
     sweep(t, "q", 3);
     CHECK_STATUS(settle(t, j, fx_settle(j, EMQ__SETTLE_COMPLETED)).outcome, EMQ_LOST);
-    CHECK_STATUS(write_job(t, "q", S("1"), (struct emq__auth){.admin = S("root")}, EMQ__WRITE_DATA,
-                           "y", 0), EMQ_OK);
+    CHECK_STATUS(
+        write_job(t, "q", S("1"), (struct emq__auth){.admin = S("root")}, EMQ__WRITE_DATA, "y", 0),
+        EMQ_OK);
     CHECK_STATUS(FX_CALL(t, history, &req, &res), EMQ_OK);
     CHECK_INT(res.n, 3);
     CHECK_HAS(res.json[0], "\"recovered\"");
@@ -324,7 +331,7 @@ ENGINE_TEST(a_recovered_job_waits_on_a_paused_queue)
 
 ENGINE_TEST(resume_changes_the_ticket)
 {
-    emq_str  q = S("q");
+    emq_str q = S("q");
     uint64_t before;
 
     must_add(t, "q", "x");
@@ -396,8 +403,9 @@ ENGINE_TEST(obliterate_leaves_nothing_of_a_queue_with_every_state)
     fail_ok(t, must_take(t, "q"), "broken");
     settle_ok(t, must_take(t, "q"));
     struct emq__job *j = must_take(t, "q");
-    CHECK_STATUS(write_job(t, "q", j->id, (struct emq__auth){.token = j->token}, EMQ__WRITE_LOG,
-                           "line", -1), EMQ_OK);
+    CHECK_STATUS(
+        write_job(t, "q", j->id, (struct emq__auth){.token = j->token}, EMQ__WRITE_LOG, "line", -1),
+        EMQ_OK);
     must_add_delayed(t, "q", 5000);
     must_add_priority(t, "q", 3);
     add_dedup(t, "q", (struct emq__dedup){.id = S("k"), .keep_last = true});
@@ -421,7 +429,7 @@ ENGINE_TEST(obliterate_leaves_nothing_of_a_queue_with_every_state)
 ENGINE_TEST(obliterate_works_in_slices)
 {
     int64_t sum = 0;
-    int     calls = 0;
+    int calls = 0;
 
     for (int i = 0; i < 25; i++)
         must_add(t, "q", "x");

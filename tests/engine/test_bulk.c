@@ -110,8 +110,11 @@ ENGINE_TEST(bulk_cancel_goes_on_behind_the_last_one)
     CHECK_INT(r.count, 2);
     CHECK(r.more);
     CHECK_STR(r.last_id, "2");
-    r = bulk(t, (struct emq__bulk_req){.queue = S("q"), .change.kind = EMQ__CHANGE_CANCEL,
-                                       .state = EMQ_ACTIVE, .limit = 2, .after_id = r.last_id});
+    r = bulk(t, (struct emq__bulk_req){.queue = S("q"),
+                                       .change.kind = EMQ__CHANGE_CANCEL,
+                                       .state = EMQ_ACTIVE,
+                                       .limit = 2,
+                                       .after_id = r.last_id});
     CHECK_INT(r.count, 1);
     CHECK(!r.more);
     for (int i = 1; i <= 3; i++) {

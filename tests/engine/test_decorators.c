@@ -20,7 +20,7 @@ static void close_it(struct fx *t)
 /* ---- trace */
 
 struct lines {
-    int  n;
+    int n;
     char last[200];
 };
 
@@ -35,8 +35,8 @@ static void collect(void *user, int level, emq_str message)
 
 EMQ_TEST(trace_writes_one_line_a_call_with_act_and_status)
 {
-    struct fx       t;
-    struct lines    l = {0};
+    struct fx t;
+    struct lines l = {0};
     struct emq__log log = {collect, &l};
 
     open_naive(&t);
@@ -57,13 +57,13 @@ EMQ_TEST(trace_writes_one_line_a_call_with_act_and_status)
 
 struct faults {
     enum emq__fault next;
-    int             asked;
-    char            act[20];
+    int asked;
+    char act[20];
 };
 
 static enum emq__fault plan(void *user, const char *act)
 {
-    struct faults  *f = user;
+    struct faults *f = user;
     enum emq__fault now = f->next;
 
     f->asked++;
@@ -74,17 +74,17 @@ static enum emq__fault plan(void *user, const char *act)
 
 static emq_status add_plain(struct fx *t)
 {
-    struct emq__add_entry        en = fx_entry("q", "x");
+    struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req          req = {.entries = list, .n = 1};
-    struct emq__add_res          res;
+    struct emq__add_req req = {.entries = list, .n = 1};
+    struct emq__add_res res;
 
     return t->e->ops->add(t->e, &req, &res, &t->mem, &t->err);
 }
 
 static void fault_case(enum emq__fault fault, emq_status want, int64_t jobs)
 {
-    struct fx     t;
+    struct fx t;
     struct faults f = {.next = fault};
 
     open_naive(&t);
@@ -116,9 +116,9 @@ EMQ_TEST(a_lost_reply_has_done_it_and_leaves_a_doubt)
 
 EMQ_TEST(a_wait_can_fail_too)
 {
-    struct fx            t;
-    struct faults        f = {.next = EMQ__FAULT_UNAVAIL};
-    emq_str              q = S("q");
+    struct fx t;
+    struct faults f = {.next = EMQ__FAULT_UNAVAIL};
+    emq_str q = S("q");
     struct emq__wait_req req = {.prefix = FX_PREFIX, .queues = &q, .n = 1};
     struct emq__wait_res res;
 
@@ -131,12 +131,12 @@ EMQ_TEST(a_wait_can_fail_too)
 
 EMQ_TEST(the_doubt_of_a_lost_reply_is_settled_by_the_receipt)
 {
-    struct fx                    t;
-    struct faults                f = {.next = EMQ__FAULT_LOSE_REPLY};
-    struct emq__add_entry        en = fx_entry("q", "x");
+    struct fx t;
+    struct faults f = {.next = EMQ__FAULT_LOSE_REPLY};
+    struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req          req = {.call = {S("s"), 1}, .entries = list, .n = 1};
-    struct emq__add_res          res;
+    struct emq__add_req req = {.call = {S("s"), 1}, .entries = list, .n = 1};
+    struct emq__add_res res;
 
     open_naive(&t);
     CHECK_STATUS_ERR(emq__fault_wrap(&t.e, plan, &f, &t.err), EMQ_OK, &t.err);
@@ -151,7 +151,7 @@ EMQ_TEST(the_doubt_of_a_lost_reply_is_settled_by_the_receipt)
 
 /* An engine whose dump shows what a test wants it to show. */
 struct liar {
-    struct emq__engine  e;
+    struct emq__engine e;
     struct emq__engine *under;
     struct emq__engine_ops ops;
     void (*lie)(struct emq__dump_res *d);
@@ -161,7 +161,7 @@ static emq_status liar_dump(struct emq__engine *e, const struct emq__dump_req *r
                             struct emq__dump_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct liar *l = (struct liar *)e;
-    emq_status   s = l->under->ops->dump(l->under, req, res, mem, err);
+    emq_status s = l->under->ops->dump(l->under, req, res, mem, err);
     if (s == EMQ_OK)
         l->lie(res);
     return s;
@@ -191,8 +191,8 @@ static void note_line(void *user, const char *line)
 /* Jobs 1 active, 2 delayed, 3 prioritized, 4 completed, 5 waiting, then the lie. */
 static void lie_case(void (*lie)(struct emq__dump_res *d), const char *want)
 {
-    struct fx           t;
-    struct lines        l = {0};
+    struct fx t;
+    struct lines l = {0};
     struct emq__dump_res d;
 
     open_naive(&t);
@@ -221,9 +221,15 @@ static struct emq__job *job_of(struct emq__dump_res *d, const char *id)
     abort();
 }
 
-#define LIE_TEST(test_name, want, statement)                                                     \
-    static void test_name##_lie(struct emq__dump_res *d) { statement; }                          \
-    EMQ_TEST(test_name) { lie_case(test_name##_lie, want); }
+#define LIE_TEST(test_name, want, statement)             \
+    static void test_name##_lie(struct emq__dump_res *d) \
+    {                                                    \
+        statement;                                       \
+    }                                                    \
+    EMQ_TEST(test_name)                                  \
+    {                                                    \
+        lie_case(test_name##_lie, want);                 \
+    }
 
 LIE_TEST(check_sees_a_job_in_two_places, "two places", d->jobs[1] = d->jobs[0])
 LIE_TEST(check_sees_a_missing_job, "counted as completed", d->n--)
@@ -252,11 +258,11 @@ LIE_TEST(check_sees_a_wrong_oldest, "oldest", d->stats.oldest_waiting_at_ms++)
 LIE_TEST(check_sees_a_wrong_retry_count, "retry_delayed", d->stats.retry_delayed++)
 LIE_TEST(check_sees_a_wrong_maximum, "maxed", d->stats.maxed = true)
 LIE_TEST(check_sees_a_dedup_id_without_a_living_owner, "dedup", d->dedup[0].owner = S("4"))
-LIE_TEST(check_sees_a_kept_next_without_a_living_owner, "next",
-         d->dedup[0].owner = S("4"); d->dedup[0].ttl_ms = 5; d->dedup[0].has_next = true)
+LIE_TEST(check_sees_a_kept_next_without_a_living_owner, "next", d->dedup[0].owner = S("4");
+         d->dedup[0].ttl_ms = 5; d->dedup[0].has_next = true)
 LIE_TEST(check_sees_stray_rows, "belong to no job", d->stray = 1)
-LIE_TEST(check_sees_a_wrong_order, "behind",
-         struct emq__job *j = d->jobs[0]; d->jobs[0] = d->jobs[1]; d->jobs[1] = j)
+LIE_TEST(check_sees_a_wrong_order, "behind", struct emq__job *j = d->jobs[0];
+         d->jobs[0] = d->jobs[1]; d->jobs[1] = j)
 
 static void a_total_falls(struct emq__dump_res *d)
 {
@@ -270,9 +276,9 @@ static void nothing(struct emq__dump_res *d)
 
 EMQ_TEST(check_sees_a_total_that_falls_between_two_acts)
 {
-    struct fx    t;
+    struct fx t;
     struct lines l = {0};
-    struct liar  liar = {.lie = nothing};
+    struct liar liar = {.lie = nothing};
 
     open_naive(&t);
     must_add(&t, "q", "x");

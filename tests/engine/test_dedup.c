@@ -53,7 +53,7 @@ ENGINE_TEST(a_retry_does_not_end_the_window)
 ENGINE_TEST(a_window_outlives_the_job)
 {
     add_dedup(t, "q", DEDUP(.id = S("k"), .ttl_ms = 10000));
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     en.keep.count = 0;
     settle(t, j, en);
@@ -127,7 +127,7 @@ ENGINE_TEST(replace_does_not_touch_a_job_that_is_not_delayed)
 
 ENGINE_TEST(replace_keeps_what_is_left_of_the_window)
 {
-    struct emq__add_entry  en = fx_entry("q", "x");
+    struct emq__add_entry en = fx_entry("q", "x");
     struct emq__dedup_res res;
     en.delay_ms = 100000;
     en.dedup = DEDUP(.id = S("k"), .ttl_ms = 60000, .replace = true);
@@ -282,7 +282,7 @@ ENGINE_TEST(trimming_a_finished_job_leaves_a_newer_owner_alone)
 {
     struct emq__dedup_res res;
     add_dedup(t, "q", DEDUP(.id = S("k")));
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     en.keep.count = 1;
     settle(t, j, en);
@@ -300,8 +300,8 @@ ENGINE_TEST(trimming_a_finished_job_leaves_a_newer_owner_alone)
 ENGINE_TEST(dedup_shows_owner_and_window)
 {
     struct emq__dedup_res res;
-    struct emq__added     a = add_dedup(t, "q", DEDUP(.id = S("k"), .ttl_ms = 10000));
-    struct emq__added     b = add_dedup(t, "q", DEDUP(.id = S("forever")));
+    struct emq__added a = add_dedup(t, "q", DEDUP(.id = S("k"), .ttl_ms = 10000));
+    struct emq__added b = add_dedup(t, "q", DEDUP(.id = S("forever")));
 
     CHECK_STATUS(dedup(t, "q", "k", "", false, &res), EMQ_OK);
     CHECK_STR_EQ(res.owner, a.id);
@@ -316,8 +316,8 @@ ENGINE_TEST(dedup_shows_owner_and_window)
 ENGINE_TEST(release_by_owner_frees_only_that_owners_id)
 {
     struct emq__dedup_res res;
-    struct emq__added     a = add_dedup(t, "q", DEDUP(.id = S("k")));
-    char                  owner[32];
+    struct emq__added a = add_dedup(t, "q", DEDUP(.id = S("k")));
+    char owner[32];
 
     (void)snprintf(owner, sizeof owner, "%.*s", EMQ_STR_ARG(a.id));
     CHECK_STATUS(dedup(t, "q", "k", "somebody", true, &res), EMQ_NOT_FOUND);

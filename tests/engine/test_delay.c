@@ -96,12 +96,12 @@ ENGINE_TEST(promotion_of_an_unknown_queue_finds_nothing)
 
 struct promoter {
     struct fx *t;
-    int64_t    count;
+    int64_t count;
 };
 
 static void *promote_all(void *arg)
 {
-    struct promoter        *p = arg;
+    struct promoter *p = arg;
     struct emq__promote_req req = {FX_PREFIX, S("q"), 7};
     struct emq__promote_res res = {.more = true};
 
@@ -119,9 +119,9 @@ ENGINE_TEST(eight_promoters_at_once_promote_each_job_once)
 {
     enum { PROMOTERS = 8, JOBS = 200 };
     struct emq__add_entry *en = calloc(JOBS, sizeof *en);
-    pthread_t              threads[PROMOTERS];
-    struct promoter        p[PROMOTERS];
-    int64_t                sum = 0;
+    pthread_t threads[PROMOTERS];
+    struct promoter p[PROMOTERS];
+    int64_t sum = 0;
 
     for (int i = 0; i < JOBS; i++) {
         en[i] = fx_entry("q", "x");
@@ -173,7 +173,7 @@ ENGINE_TEST(a_changed_delay_counts_from_now)
     must_add_delayed(t, "q", 100000);
     advance(t, 50000);
     CHECK_STATUS(CHANGE(t, "q", S("1"), .kind = EMQ__CHANGE_DELAY, .delay_ms = 7000), EMQ_OK);
-    int64_t          now = t->now_ms;
+    int64_t now = t->now_ms;
     struct emq__job *j = must_get(t, "q", S("1"));
 
     CHECK_INT(j->due_at_ms, now + 7000);
@@ -189,7 +189,7 @@ ENGINE_TEST(the_delay_of_a_job_that_is_not_delayed_cannot_be_changed)
 
 ENGINE_TEST(a_new_delayed_job_tells_the_waiting_worker)
 {
-    emq_str  q = S("q");
+    emq_str q = S("q");
     uint64_t before;
 
     must_add(t, "q", "x");

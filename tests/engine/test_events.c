@@ -99,8 +99,11 @@ ENGINE_TEST(a_cleaning_is_told_once_with_its_count)
 {
     for (int i = 0; i < 3; i++)
         must_add(t, "q", "x");
-    bulk(t, (struct emq__bulk_req){.queue = S("q"), .change.kind = EMQ__CHANGE_REMOVE,
-                                   .state = EMQ_WAITING, .limit = 100, .event = true});
+    bulk(t, (struct emq__bulk_req){.queue = S("q"),
+                                   .change.kind = EMQ__CHANGE_REMOVE,
+                                   .state = EMQ_WAITING,
+                                   .limit = 100,
+                                   .event = true});
     emq_str ev = last_event(t, "q", "cleaned");
     CHECK_HAS(ev, "\"count\":3");
     CHECK_INT(last_event(t, "q", "removed").len, 0);
@@ -129,8 +132,9 @@ ENGINE_TEST(progress_is_told_with_its_json)
     must_add(t, "q", "x");
     struct emq__job *j = must_take(t, "q");
     CHECK_STATUS(write_job(t, "q", j->id, (struct emq__auth){.token = j->token},
-                           EMQ__WRITE_PROGRESS, "{\"at\":[1,2]}", 0), EMQ_OK);
-    emq_str          ev = last_event(t, "q", "progress");
+                           EMQ__WRITE_PROGRESS, "{\"at\":[1,2]}", 0),
+                 EMQ_OK);
+    emq_str ev = last_event(t, "q", "progress");
     struct emq__json v;
     CHECK(emq__json_get(emq__json_root(ev), "data", &v));
     CHECK_STR(v.raw, "{\"at\":[1,2]}");
@@ -138,18 +142,21 @@ ENGINE_TEST(progress_is_told_with_its_json)
 
 ENGINE_TEST(completed_always_carries_a_json_value)
 {
-    static const struct { enum emq__kind kind; const char *bytes, *json; } cases[] = {
+    static const struct {
+        enum emq__kind kind;
+        const char *bytes, *json;
+    } cases[] = {
         {EMQ__KIND_JSON, "{\"ok\":true}", "{\"ok\":true}"},
         {EMQ__KIND_TEXT, "plain \"text\"", "\"plain \\\"text\\\"\""},
         {0, "", "null"},
     };
     for (size_t i = 0; i < EMQ_ARRAY_LEN(cases); i++) {
         must_add(t, "q", "x");
-        struct emq__job         *j = must_take(t, "q");
+        struct emq__job *j = must_take(t, "q");
         struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
         en.value = (struct emq__payload){cases[i].kind, S(cases[i].bytes)};
         settle(t, j, en);
-        emq_str          ev = last_event(t, "q", "completed");
+        emq_str ev = last_event(t, "q", "completed");
         struct emq__json v;
         CHECK(emq__json_get(emq__json_root(ev), "returnvalue", &v));
         CHECK_STR(v.raw, cases[i].json);
@@ -158,9 +165,9 @@ ENGINE_TEST(completed_always_carries_a_json_value)
 
 ENGINE_TEST(a_large_result_is_not_copied_into_the_event)
 {
-    char             *big = malloc(200001);
-    struct emq__job  *j;
-    struct emq__json  v;
+    char *big = malloc(200001);
+    struct emq__job *j;
+    struct emq__json v;
 
     must_add(t, "q", "x");
     j = must_take(t, "q");
@@ -179,7 +186,7 @@ ENGINE_TEST(a_large_result_is_not_copied_into_the_event)
 ENGINE_TEST(a_failed_job_that_is_not_kept_is_still_told_with_its_reason)
 {
     must_add(t, "q", "x");
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_FAILED);
     en.keep.count = 0;
     en.reason = S("no \"route\"");
@@ -190,9 +197,9 @@ ENGINE_TEST(a_failed_job_that_is_not_kept_is_still_told_with_its_reason)
 
 ENGINE_TEST(delayed_is_told_with_the_instant_it_is_due)
 {
-    emq_str          id = must_add_delayed(t, "q", 5000);
+    emq_str id = must_add_delayed(t, "q", 5000);
     struct emq__json v;
-    int64_t          due = 0;
+    int64_t due = 0;
 
     CHECK(emq__json_get(emq__json_root(last_event(t, "q", "delayed")), "delay", &v));
     CHECK(emq__json_i64(v, &due));
@@ -234,7 +241,7 @@ ENGINE_TEST(event_ids_grow_and_stand_in_the_events)
 {
     struct emq__events_req req = {FX_PREFIX, S("q"), S(""), 100};
     struct emq__events_res res;
-    long long              ms = 0, seq = -1;
+    long long ms = 0, seq = -1;
 
     for (int i = 0; i < 5; i++) {
         must_add(t, "q", "x");
@@ -244,9 +251,9 @@ ENGINE_TEST(event_ids_grow_and_stand_in_the_events)
     CHECK_STATUS(FX_CALL(t, events, &req, &res), EMQ_OK);
     CHECK_INT(res.n, 10);
     for (size_t i = 0; i < res.n; i++) {
-        long long        m, s;
+        long long m, s;
         struct emq__json v;
-        emq_str          id;
+        emq_str id;
         CHECK_INT(sscanf(res.events[i].id.ptr, "%lld-%lld", &m, &s), 2);
         CHECK(m > ms || (m == ms && s > seq));
         ms = m;

@@ -121,12 +121,12 @@ ENGINE_TEST(a_freed_slot_is_used_in_the_act_that_frees_it)
 {
     must_meta(t, "q", "concurrency", "1");
     add_many(t, 2);
-    struct emq__job                *j = must_take(t, "q");
-    struct emq__settle_entry        en = fx_settle(j, EMQ__SETTLE_COMPLETED);
+    struct emq__job *j = must_take(t, "q");
+    struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     const struct emq__settle_entry *list[] = {&en};
-    struct emq__take                next = fx_take(5);
-    struct emq__settle_req          req = {
-                 .prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1, .next = &next};
+    struct emq__take next = fx_take(5);
+    struct emq__settle_req req = {
+        .prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1, .next = &next};
     struct emq__settle_res res;
 
     CHECK_STATUS(FX_CALL(t, settle, &req, &res), EMQ_OK);
@@ -135,7 +135,7 @@ ENGINE_TEST(a_freed_slot_is_used_in_the_act_that_frees_it)
 
 ENGINE_TEST(a_freed_slot_wakes_a_waiting_worker)
 {
-    emq_str  q = S("q");
+    emq_str q = S("q");
     uint64_t before;
 
     must_meta(t, "q", "concurrency", "1");

@@ -62,7 +62,7 @@ ENGINE_TEST(an_at_most_once_job_may_not_go_back)
 
 ENGINE_TEST(an_at_most_once_job_settled_as_stalled_fails)
 {
-    struct emq__job         *j = once(t);
+    struct emq__job *j = once(t);
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_STALLED);
     en.max_stalled = 100;
     CHECK_INT(settle(t, j, en).state, EMQ_FAILED_STATE);

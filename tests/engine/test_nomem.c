@@ -22,11 +22,11 @@ static void set_up(struct fx *t)
 {
     struct emq__add_entry staged = fx_entry("q", "staged");
     const struct emq__add_entry *list[] = {&staged, &staged};
-    struct emq__add_req  req = {.entries = list, .n = 2, .stage = S("s")};
-    struct emq__add_res  res;
-    struct emq__dedup    keep = {.id = S("k"), .keep_last = true};
-    struct emq__take     brief = fx_take(1);
-    struct emq__job     *j;
+    struct emq__add_req req = {.entries = list, .n = 2, .stage = S("s")};
+    struct emq__add_res res;
+    struct emq__dedup keep = {.id = S("k"), .keep_last = true};
+    struct emq__take brief = fx_take(1);
+    struct emq__job *j;
 
     brief.lock_ms = 1000;
     must_add(t, "q", "one");
@@ -57,9 +57,9 @@ static void set_up(struct fx *t)
 /* What an act could have changed, as text. */
 static emq_str picture(struct fx *t)
 {
-    struct emq__buf      b;
+    struct emq__buf b;
     struct emq__dump_res d = dump(t, "q");
-    char                 cursor[] = "";
+    char cursor[] = "";
 
     emq__buf_init(&b, 1 << 20);
     for (size_t i = 0; i < d.n; i++)
@@ -81,26 +81,30 @@ static emq_str picture(struct fx *t)
     return s;
 }
 
-#define QUEUE .prefix = EMQ_STR_LIT("emq"), .queue = EMQ_STR_LIT("q")
+#define QUEUE      .prefix = EMQ_STR_LIT("emq"), .queue = EMQ_STR_LIT("q")
 #define QUEUE_INIT .prefix = EMQ_STR_INIT("emq"), .queue = EMQ_STR_INIT("q")
-#define RECEIPT .call = {EMQ_STR_LIT("session"), 1}
-#define CASE(case_name, act, ...)                                                                \
-    static emq_status case_##case_name(struct emq__engine *e, struct emq__arena *mem,            \
-                                       emq_error *err)                                           \
-    {                                                                                            \
-        struct emq__##act##_res res;                                                             \
-        struct emq__##act##_req req = {__VA_ARGS__};                                             \
-        return e->ops->act(e, &req, &res, mem, err);                                             \
+#define RECEIPT    .call = {EMQ_STR_LIT("session"), 1}
+#define CASE(case_name, act, ...)                                                     \
+    static emq_status case_##case_name(struct emq__engine *e, struct emq__arena *mem, \
+                                       emq_error *err)                                \
+    {                                                                                 \
+        struct emq__##act##_res res;                                                  \
+        struct emq__##act##_req req = {__VA_ARGS__};                                  \
+        return e->ops->act(e, &req, &res, mem, err);                                  \
     }
 
-static const struct emq__add_entry plain = {
-    QUEUE_INIT, .name = EMQ_STR_INIT("job"), .data = {EMQ__KIND_TEXT, EMQ_STR_INIT("x")},
-    .opts = EMQ_STR_INIT("{}")};
-static const struct emq__add_entry rich = {
-    QUEUE_INIT, .id = EMQ_STR_INIT("custom"), .name = EMQ_STR_INIT("job"),
-    .data = {EMQ__KIND_BYTES, EMQ_STR_INIT("\xff")}, .opts = EMQ_STR_INIT("{\"attempts\":2}"),
-    .group = EMQ_STR_INIT("g"), .dedup = {.id = EMQ_STR_INIT("k2"), .ttl_ms = 1000},
-    .delay_ms = 1000, .priority = 2};
+static const struct emq__add_entry plain = {QUEUE_INIT, .name = EMQ_STR_INIT("job"),
+                                            .data = {EMQ__KIND_TEXT, EMQ_STR_INIT("x")},
+                                            .opts = EMQ_STR_INIT("{}")};
+static const struct emq__add_entry rich = {QUEUE_INIT,
+                                           .id = EMQ_STR_INIT("custom"),
+                                           .name = EMQ_STR_INIT("job"),
+                                           .data = {EMQ__KIND_BYTES, EMQ_STR_INIT("\xff")},
+                                           .opts = EMQ_STR_INIT("{\"attempts\":2}"),
+                                           .group = EMQ_STR_INIT("g"),
+                                           .dedup = {.id = EMQ_STR_INIT("k2"), .ttl_ms = 1000},
+                                           .delay_ms = 1000,
+                                           .priority = 2};
 static const struct emq__add_entry kept = {
     QUEUE_INIT, .name = EMQ_STR_INIT("job"), .data = {EMQ__KIND_TEXT, EMQ_STR_INIT("x")},
     .opts = EMQ_STR_INIT("{}"), .dedup = {.id = EMQ_STR_INIT("k"), .keep_last = true}};
@@ -113,7 +117,8 @@ CASE(stage, add, .entries = entries, .n = 3, .stage = EMQ_STR_LIT("s"))
 CASE(publish, publish, RECEIPT, .prefix = EMQ_STR_LIT("emq"), .stage = EMQ_STR_LIT("s"))
 CASE(take, take, RECEIPT, QUEUE, .take = {.worker = EMQ_STR_LIT("w"), .lock_ms = 30000, .count = 3})
 CASE(pop, take, RECEIPT, QUEUE,
-     .take = {.worker = EMQ_STR_LIT("w"), .lock_ms = 30000, .count = 2, .mode = EMQ_FIRE_AND_FORGET})
+     .take = {
+         .worker = EMQ_STR_LIT("w"), .lock_ms = 30000, .count = 2, .mode = EMQ_FIRE_AND_FORGET})
 CASE(sweep, sweep, QUEUE, .max_stalled = 3, .limit = 100)
 CASE(sweep_fails, sweep, QUEUE, .max_stalled = 0, .limit = 100)
 CASE(promote, promote, QUEUE, .limit = 100)
@@ -139,7 +144,7 @@ CASE(dump, dump, QUEUE)
 
 static emq_status case_jobs(struct emq__engine *e, struct emq__arena *mem, emq_error *err)
 {
-    emq_str              ids[] = {EMQ_STR_LIT("1"), EMQ_STR_LIT("nobody"), EMQ_STR_LIT("4")};
+    emq_str ids[] = {EMQ_STR_LIT("1"), EMQ_STR_LIT("nobody"), EMQ_STR_LIT("4")};
     struct emq__jobs_req req = {QUEUE, .ids = ids, .n = 3};
     struct emq__jobs_res res;
 
@@ -149,18 +154,18 @@ static emq_status case_jobs(struct emq__engine *e, struct emq__arena *mem, emq_e
 static emq_status case_meta(struct emq__engine *e, struct emq__arena *mem, emq_error *err)
 {
     struct emq__meta_field set = {EMQ_STR_LIT("paused"), EMQ_STR_LIT("1")};
-    struct emq__meta_req   req = {QUEUE, .admin = EMQ_STR_LIT("root"), .set = &set, .n_set = 1};
-    struct emq__meta_res   res;
+    struct emq__meta_req req = {QUEUE, .admin = EMQ_STR_LIT("root"), .set = &set, .n_set = 1};
+    struct emq__meta_res res;
 
     return e->ops->meta(e, &req, &res, mem, err);
 }
 
 static emq_status case_extend(struct emq__engine *e, struct emq__arena *mem, emq_error *err)
 {
-    struct emq__extend_entry        en = {QUEUE, .id = EMQ_STR_LIT("1"), .token = live_token};
+    struct emq__extend_entry en = {QUEUE, .id = EMQ_STR_LIT("1"), .token = live_token};
     const struct emq__extend_entry *list[] = {&en};
-    struct emq__extend_req          req = {list, 1, 60000};
-    struct emq__extend_res          res;
+    struct emq__extend_req req = {list, 1, 60000};
+    struct emq__extend_res res;
 
     return e->ops->extend(e, &req, &res, mem, err);
 }
@@ -168,20 +173,20 @@ static emq_status case_extend(struct emq__engine *e, struct emq__arena *mem, emq
 static emq_status change_one(struct emq__engine *e, const char *id, enum emq__change_kind kind,
                              struct emq__arena *mem, emq_error *err)
 {
-    emq_str                ids[] = {emq_cstr(id)};
-    struct emq__change_req req = {RECEIPT, QUEUE, .ids = ids, .n = 1,
-                                  .change = {.kind = kind, .admin = EMQ_STR_LIT("root"),
-                                             .priority = 2, .delay_ms = 9000}};
+    emq_str ids[] = {emq_cstr(id)};
+    struct emq__change_req req = {
+        RECEIPT, QUEUE, .ids = ids, .n = 1,
+        .change = {.kind = kind, .admin = EMQ_STR_LIT("root"), .priority = 2, .delay_ms = 9000}};
     struct emq__change_res res;
 
     return e->ops->change(e, &req, &res, mem, err);
 }
 
-#define CHANGE_CASE(case_name, id, kind)                                                         \
-    static emq_status case_##case_name(struct emq__engine *e, struct emq__arena *mem,            \
-                                       emq_error *err)                                           \
-    {                                                                                            \
-        return change_one(e, id, kind, mem, err);                                                \
+#define CHANGE_CASE(case_name, id, kind)                                              \
+    static emq_status case_##case_name(struct emq__engine *e, struct emq__arena *mem, \
+                                       emq_error *err)                                \
+    {                                                                                 \
+        return change_one(e, id, kind, mem, err);                                     \
     }
 CHANGE_CASE(remove, "7", EMQ__CHANGE_REMOVE)
 CHANGE_CASE(cancel, "7", EMQ__CHANGE_CANCEL)
@@ -194,24 +199,28 @@ CHANGE_CASE(promote_one, "10", EMQ__CHANGE_PROMOTE)
 static emq_status settle_one(struct emq__engine *e, const char *id, emq_str token,
                              enum emq__settle_kind kind, struct emq__arena *mem, emq_error *err)
 {
-    struct emq__settle_entry en = {
-        .id = emq_cstr(id), .auth.token = token, .kind = kind,
-        .value = {EMQ__KIND_TEXT, EMQ_STR_LIT("result")}, .reason = EMQ_STR_LIT("reason"),
-        .stack = EMQ_STR_LIT("trace"), .keep = {.count = 1, .age_ms = 1000}, .stack_limit = 3,
-        .max_stalled = 3};
+    struct emq__settle_entry en = {.id = emq_cstr(id),
+                                   .auth.token = token,
+                                   .kind = kind,
+                                   .value = {EMQ__KIND_TEXT, EMQ_STR_LIT("result")},
+                                   .reason = EMQ_STR_LIT("reason"),
+                                   .stack = EMQ_STR_LIT("trace"),
+                                   .keep = {.count = 1, .age_ms = 1000},
+                                   .stack_limit = 3,
+                                   .max_stalled = 3};
     const struct emq__settle_entry *list[] = {&en};
-    struct emq__take       next = {.worker = EMQ_STR_LIT("w"), .lock_ms = 30000, .count = 2};
+    struct emq__take next = {.worker = EMQ_STR_LIT("w"), .lock_ms = 30000, .count = 2};
     struct emq__settle_req req = {RECEIPT, QUEUE, .entries = list, .n = 1, .next = &next};
     struct emq__settle_res res;
 
     return e->ops->settle(e, &req, &res, mem, err);
 }
 
-#define SETTLE_CASE(case_name, id, token, kind)                                                  \
-    static emq_status case_##case_name(struct emq__engine *e, struct emq__arena *mem,            \
-                                       emq_error *err)                                           \
-    {                                                                                            \
-        return settle_one(e, id, token, kind, mem, err);                                         \
+#define SETTLE_CASE(case_name, id, token, kind)                                       \
+    static emq_status case_##case_name(struct emq__engine *e, struct emq__arena *mem, \
+                                       emq_error *err)                                \
+    {                                                                                 \
+        return settle_one(e, id, token, kind, mem, err);                              \
     }
 SETTLE_CASE(complete, "1", live_token, EMQ__SETTLE_COMPLETED)
 SETTLE_CASE(complete_kept, "2", kept_token, EMQ__SETTLE_COMPLETED)
@@ -224,16 +233,16 @@ SETTLE_CASE(refused, "1", EMQ_STR_LIT("w:1"), EMQ__SETTLE_COMPLETED)
 /* One run of a case with the nth allocation failing. true: it was reached. */
 static bool run_once(const struct nomem_case *c, size_t nth)
 {
-    struct fx         t = {.kind = FX_SQLITE_MEMORY};
+    struct fx t = {.kind = FX_SQLITE_MEMORY};
     struct emq__arena mem = {0};
-    emq_error         err = {0};
+    emq_error err = {0};
 
     CHECK_STATUS_ERR(fx_open(t.kind, NULL, &t.e, &t.mem, &t.err), EMQ_OK, &t.err);
     set_up(&t);
     emq_str before = picture(&t);
     test_fail_alloc(nth);
     emq_status s = c->run(t.e, &mem, &err);
-    bool       failed = test_alloc_failed();
+    bool failed = test_alloc_failed();
     if (!failed && s < 0)
         fail_msg("%s: %s without a failing allocation: %s", c->name, emq_status_name(s), err.text);
     if (failed && s < 0) {
@@ -266,10 +275,10 @@ static void run_all(const struct nomem_case *c)
     CHECK(nth > 1); /* an act without an allocation would prove nothing here */
 }
 
-#define NOMEM_TEST(test_name, case_name)                                                         \
-    EMQ_TEST(test_name)                                                                          \
-    {                                                                                            \
-        run_all(&(struct nomem_case){#case_name, case_##case_name});                             \
+#define NOMEM_TEST(test_name, case_name)                             \
+    EMQ_TEST(test_name)                                              \
+    {                                                                \
+        run_all(&(struct nomem_case){#case_name, case_##case_name}); \
     }
 NOMEM_TEST(add_without_memory_adds_nothing, add)
 NOMEM_TEST(keeping_a_last_duplicate_without_memory_keeps_nothing, add_kept)
@@ -318,9 +327,9 @@ EMQ_TEST(open_without_memory_fails_cleanly_and_then_succeeds)
 
     for (size_t nth = 1; failed; nth++) {
         struct emq__engine *e = NULL;
-        struct emq__arena   mem = {0};
-        emq_error           err = {0};
-        char                file[600];
+        struct emq__arena mem = {0};
+        emq_error err = {0};
+        char file[600];
         (void)snprintf(file, sizeof file, "%s/open-%zu.db", test_temp_dir(), nth);
         test_fail_alloc(nth);
         emq_status s = fx_open(FX_SQLITE_FILE, file, &e, &mem, &err);
@@ -343,9 +352,9 @@ static enum emq__fault no_fault(void *user, const char *act)
 
 EMQ_TEST(decorators_without_memory_leave_the_engine_as_it_was)
 {
-    struct fx           t = {.kind = FX_NAIVE};
+    struct fx t = {.kind = FX_NAIVE};
     struct emq__engine *under;
-    struct emq__log     log = {0};
+    struct emq__log log = {0};
 
     CHECK_STATUS(fx_open(FX_NAIVE, NULL, &t.e, &t.mem, &t.err), EMQ_OK);
     under = t.e;

@@ -8,7 +8,7 @@
 static void round_trip(struct fx *t, emq_str bytes)
 {
     struct emq__add_entry en = fx_entry("q", "");
-    enum emq__kind        kind = emq__kind_of(bytes);
+    enum emq__kind kind = emq__kind_of(bytes);
 
     en.data = (struct emq__payload){kind, bytes};
     emq_str id = must_add_entry(t, en);
@@ -53,8 +53,9 @@ ENGINE_TEST(an_empty_payload_comes_back_empty_and_not_absent)
 ENGINE_TEST(json_is_kept_byte_for_byte)
 {
     static const char *const texts[] = {
-        "null", "0", " {\"a\" : 1 } \n", "12345678901234567890.5e-7", "\"\\ud800\"", "[]", "{}",
-        "\"\\u0000\"", "{\"a\":1,\"a\":2}", "-0", "1e400",
+        "null",  "0",  " {\"a\" : 1 } \n", "12345678901234567890.5e-7", "\"\\ud800\"",
+        "[]",    "{}", "\"\\u0000\"",      "{\"a\":1,\"a\":2}",         "-0",
+        "1e400",
     };
     for (size_t i = 0; i < EMQ_ARRAY_LEN(texts); i++)
         round_trip(t, emq_cstr(texts[i]));
@@ -69,7 +70,8 @@ ENGINE_TEST(text_that_is_no_json_comes_back)
 
 ENGINE_TEST(invalid_utf8_comes_back)
 {
-    static const char *const texts[] = {"\xff", "\xc3", "ab\xed\xa0\x80 cd", "\xf8\x88\x80\x80\x80"};
+    static const char *const texts[] = {"\xff", "\xc3", "ab\xed\xa0\x80 cd",
+                                        "\xf8\x88\x80\x80\x80"};
     for (size_t i = 0; i < EMQ_ARRAY_LEN(texts); i++)
         round_trip(t, emq_cstr(texts[i]));
 }
@@ -85,7 +87,7 @@ ENGINE_TEST(deep_json_comes_back)
 ENGINE_TEST(sizes_around_a_page_come_back)
 {
     static const size_t sizes[] = {1, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536};
-    char               *p = malloc(65536);
+    char *p = malloc(65536);
 
     for (size_t i = 0; i < 65536; i++)
         p[i] = (char)(i * 7 + i / 251);
@@ -97,7 +99,7 @@ ENGINE_TEST(sizes_around_a_page_come_back)
 ENGINE_TEST(a_megabyte_comes_back)
 {
     size_t n = 1024 * 1024;
-    char  *p = malloc(n);
+    char *p = malloc(n);
 
     for (size_t i = 0; i < n; i++)
         p[i] = (char)(i * 131 + i / 65521);
@@ -108,13 +110,16 @@ ENGINE_TEST(a_megabyte_comes_back)
 ENGINE_TEST(replaced_data_may_grow_and_shrink)
 {
     static const size_t sizes[] = {10, 5000, 3, 100000, 0};
-    char               *p = malloc(100000);
+    char *p = malloc(100000);
 
     memset(p, 0xee, 100000);
     must_add(t, "q", "x");
     for (size_t i = 0; i < EMQ_ARRAY_LEN(sizes); i++) {
-        struct emq__write_req req = {.prefix = FX_PREFIX, .queue = S("q"), .id = S("1"),
-                                     .auth.admin = S("root"), .kind = EMQ__WRITE_DATA};
+        struct emq__write_req req = {.prefix = FX_PREFIX,
+                                     .queue = S("q"),
+                                     .id = S("1"),
+                                     .auth.admin = S("root"),
+                                     .kind = EMQ__WRITE_DATA};
         struct emq__write_res res;
         req.value.bytes = emq_strn(p, sizes[i]);
         req.value.kind = emq__kind_of(req.value.bytes);
@@ -142,7 +147,7 @@ ENGINE_TEST(a_failure_with_any_text_is_recorded)
 ENGINE_TEST(a_failure_with_a_megabyte_of_reason_is_recorded)
 {
     size_t n = 1024 * 1024;
-    char  *p = malloc(n + 1);
+    char *p = malloc(n + 1);
 
     memset(p, 'r', n);
     p[n] = '\0';

@@ -40,7 +40,7 @@ ENGINE_TEST(a_lifo_retry_goes_to_the_front_of_its_priority)
 {
     must_add_priority(t, "q", 25);
     must_add_priority(t, "q", 25);
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_RETRY);
     en.lifo = true;
     settle(t, j, en);
@@ -50,7 +50,7 @@ ENGINE_TEST(a_lifo_retry_goes_to_the_front_of_its_priority)
 ENGINE_TEST(order_by_priority_holds_when_every_first_run_fails)
 {
     static const int32_t priorities[] = {30, 10, 20};
-    int32_t              last = 0;
+    int32_t last = 0;
 
     must_meta(t, "q", "paused", "1");
     for (int i = 0; i < 15; i++)

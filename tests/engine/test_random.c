@@ -10,13 +10,13 @@
 static int operations(int usual)
 {
     const char *text = getenv("EMQ_RANDOM_OPS");
-    int         n = text ? (int)strtol(text, NULL, 10) : 0;
+    int n = text ? (int)strtol(text, NULL, 10) : 0;
     return n > 0 ? n : usual;
 }
 
 static void start(struct lockstep *l, enum fx_kind kind, uint64_t seed, struct emq__arena *mem)
 {
-    char      file[600];
+    char file[600];
     emq_error err = {0};
 
     l->seed = l->random = seed;
@@ -34,7 +34,7 @@ static void start(struct lockstep *l, enum fx_kind kind, uint64_t seed, struct e
 
 static void run(enum fx_kind kind, uint64_t seed, int n)
 {
-    struct lockstep  *l;
+    struct lockstep *l;
     struct emq__arena mem = {0};
 
     if (!fx_available(kind))

@@ -7,7 +7,7 @@
 static const char *found(struct fx *t, struct emq__find_req req)
 {
     struct emq__find_res res;
-    struct emq__buf      b;
+    struct emq__buf b;
 
     req.prefix = FX_PREFIX;
     req.queue = S("q");
@@ -51,8 +51,8 @@ ENGINE_TEST(find_goes_on_behind_a_job)
 
 ENGINE_TEST(find_behind_a_job_that_left_the_state_says_not_found)
 {
-    struct emq__find_req req = {.prefix = FX_PREFIX, .queue = S("q"), .state = EMQ_WAITING,
-                                .limit = 5, .after_id = S("1")};
+    struct emq__find_req req = {
+        .prefix = FX_PREFIX, .queue = S("q"), .state = EMQ_WAITING, .limit = 5, .after_id = S("1")};
     struct emq__find_res res;
 
     must_add(t, "q", "x");
@@ -65,8 +65,8 @@ ENGINE_TEST(find_behind_a_job_that_left_the_state_says_not_found)
 
 ENGINE_TEST(paging_by_the_last_id_shows_every_job_once)
 {
-    static const int states[] = {EMQ_WAITING, EMQ_ACTIVE, EMQ_DELAYED, EMQ_PRIORITIZED,
-                                 EMQ_COMPLETED_STATE, EMQ_FAILED_STATE};
+    static const int states[] = {EMQ_WAITING,     EMQ_ACTIVE,          EMQ_DELAYED,
+                                 EMQ_PRIORITIZED, EMQ_COMPLETED_STATE, EMQ_FAILED_STATE};
     for (int i = 0; i < 14; i++)
         must_add(t, "q", "x");
     for (int i = 0; i < 7; i++) {
@@ -79,10 +79,10 @@ ENGINE_TEST(paging_by_the_last_id_shows_every_job_once)
         fail_ok(t, taken.jobs[i + 1], "broken");
     }
     for (size_t s = 0; s < EMQ_ARRAY_LEN(states); s++) {
-        struct emq__find_req req = {.prefix = FX_PREFIX, .queue = S("q"), .state = states[s],
-                                    .limit = 3};
+        struct emq__find_req req = {
+            .prefix = FX_PREFIX, .queue = S("q"), .state = states[s], .limit = 3};
         struct emq__find_res res;
-        struct emq__buf      b;
+        struct emq__buf b;
         emq__buf_init(&b, 4096);
         do {
             CHECK_STATUS(FX_CALL(t, find, &req, &res), EMQ_OK);
@@ -146,7 +146,7 @@ ENGINE_TEST(finished_jobs_stand_in_the_order_in_which_they_finished)
 
 ENGINE_TEST(jobs_are_read_in_the_order_asked_with_gaps_for_missing_ones)
 {
-    emq_str              ids[3] = {S("2"), S("nope"), S("1")};
+    emq_str ids[3] = {S("2"), S("nope"), S("1")};
     struct emq__jobs_req req = {FX_PREFIX, S("q"), ids, 3};
     struct emq__jobs_res res;
 
@@ -196,7 +196,7 @@ ENGINE_TEST(queues_are_listed_sorted_and_by_prefix)
 {
     struct emq__queues_req req = {FX_PREFIX};
     struct emq__queues_res res;
-    struct emq__add_entry  en = fx_entry("elsewhere", "x");
+    struct emq__add_entry en = fx_entry("elsewhere", "x");
 
     must_add(t, "b", "x");
     must_add(t, "a", "x");
@@ -213,7 +213,8 @@ ENGINE_TEST(queues_are_listed_sorted_and_by_prefix)
 static void add_log(struct fx *t, const char *line, int64_t keep)
 {
     CHECK_STATUS(write_job(t, "q", S("1"), (struct emq__auth){.admin = S("root")}, EMQ__WRITE_LOG,
-                           line, keep), EMQ_OK);
+                           line, keep),
+                 EMQ_OK);
 }
 
 static struct emq__logs_res logs(struct fx *t, int64_t start, int64_t count)
@@ -274,9 +275,13 @@ ENGINE_TEST(clearing_the_log_keeps_the_newest_lines)
 
 ENGINE_TEST(writing_a_log_line_answers_how_many_there_are)
 {
-    struct emq__write_req req = {.prefix = FX_PREFIX, .queue = S("q"), .id = S("1"),
-                                 .auth.admin = S("root"), .kind = EMQ__WRITE_LOG,
-                                 .value = {EMQ__KIND_TEXT, S("line")}, .keep = 2};
+    struct emq__write_req req = {.prefix = FX_PREFIX,
+                                 .queue = S("q"),
+                                 .id = S("1"),
+                                 .auth.admin = S("root"),
+                                 .kind = EMQ__WRITE_LOG,
+                                 .value = {EMQ__KIND_TEXT, S("line")},
+                                 .keep = 2};
     struct emq__write_res res;
 
     must_add(t, "q", "x");
@@ -301,7 +306,8 @@ ENGINE_TEST(a_job_added_again_has_no_logs_of_the_former)
 {
     must_add_id(t, "q", "a");
     CHECK_STATUS(write_job(t, "q", S("a"), (struct emq__auth){.admin = S("root")}, EMQ__WRITE_LOG,
-                           "old", -1), EMQ_OK);
+                           "old", -1),
+                 EMQ_OK);
     CHECK_STATUS(CHANGE(t, "q", S("a"), .kind = EMQ__CHANGE_REMOVE), EMQ_OK);
     must_add_id(t, "q", "a");
     struct emq__logs_req req = {FX_PREFIX, S("q"), S("a"), 0, 0};

@@ -12,10 +12,10 @@ static struct emq__call call(uint64_t seq)
 
 ENGINE_TEST(a_repeated_add_adds_once)
 {
-    struct emq__add_entry        en = fx_entry("q", "x");
+    struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req          req = {.call = call(1), .entries = list, .n = 1};
-    struct emq__add_res          a, b;
+    struct emq__add_req req = {.call = call(1), .entries = list, .n = 1};
+    struct emq__add_res a, b;
 
     CHECK_STATUS(FX_CALL(t, add, &req, &a), EMQ_OK);
     CHECK_STATUS(FX_CALL(t, add, &req, &b), EMQ_OK);
@@ -28,10 +28,10 @@ ENGINE_TEST(a_repeated_add_adds_once)
 
 ENGINE_TEST(the_next_sequence_is_a_new_act)
 {
-    struct emq__add_entry        en = fx_entry("q", "x");
+    struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req          req = {.call = call(1), .entries = list, .n = 1};
-    struct emq__add_res          res;
+    struct emq__add_req req = {.call = call(1), .entries = list, .n = 1};
+    struct emq__add_res res;
 
     CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
     req.call.seq = 2;
@@ -41,10 +41,10 @@ ENGINE_TEST(the_next_sequence_is_a_new_act)
 
 ENGINE_TEST(a_sequence_that_goes_back_is_refused)
 {
-    struct emq__add_entry        en = fx_entry("q", "x");
+    struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req          req = {.call = call(5), .entries = list, .n = 1};
-    struct emq__add_res          res;
+    struct emq__add_req req = {.call = call(5), .entries = list, .n = 1};
+    struct emq__add_res res;
 
     CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
     req.call.seq = 4;
@@ -54,10 +54,10 @@ ENGINE_TEST(a_sequence_that_goes_back_is_refused)
 
 ENGINE_TEST(two_sessions_do_not_know_of_each_other)
 {
-    struct emq__add_entry        en = fx_entry("q", "x");
+    struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req          req = {.call = call(1), .entries = list, .n = 1};
-    struct emq__add_res          res;
+    struct emq__add_req req = {.call = call(1), .entries = list, .n = 1};
+    struct emq__add_res res;
 
     CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
     req.call.session = S("session-2");
@@ -106,11 +106,11 @@ ENGINE_TEST(a_repeated_fire_and_forget_take_gives_the_data_again)
 ENGINE_TEST(a_repeated_acknowledgement_is_not_refused)
 {
     must_add(t, "q", "x");
-    struct emq__job                *j = must_take(t, "q");
-    struct emq__settle_entry        en = fx_settle(j, EMQ__SETTLE_COMPLETED);
+    struct emq__job *j = must_take(t, "q");
+    struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     const struct emq__settle_entry *list[] = {&en};
-    struct emq__settle_req          req = {
-                 .call = call(1), .prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1};
+    struct emq__settle_req req = {
+        .call = call(1), .prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1};
     struct emq__settle_res res;
 
     en.keep.count = 0; /* whatever the retention */
@@ -126,12 +126,16 @@ ENGINE_TEST(a_repeated_settle_gives_the_jobs_it_took_again)
 {
     must_add(t, "q", "x");
     must_add(t, "q", "y");
-    struct emq__job                *j = must_take(t, "q");
-    struct emq__settle_entry        en = fx_settle(j, EMQ__SETTLE_RETRY);
+    struct emq__job *j = must_take(t, "q");
+    struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_RETRY);
     const struct emq__settle_entry *list[] = {&en};
-    struct emq__take                next = fx_take(1);
-    struct emq__settle_req          req = {.call = call(1), .prefix = FX_PREFIX, .queue = S("q"),
-                                           .entries = list, .n = 1, .next = &next};
+    struct emq__take next = fx_take(1);
+    struct emq__settle_req req = {.call = call(1),
+                                  .prefix = FX_PREFIX,
+                                  .queue = S("q"),
+                                  .entries = list,
+                                  .n = 1,
+                                  .next = &next};
     struct emq__settle_res a, b;
 
     CHECK_STATUS(FX_CALL(t, settle, &req, &a), EMQ_OK);
@@ -144,8 +148,8 @@ ENGINE_TEST(a_repeated_settle_gives_the_jobs_it_took_again)
 
 ENGINE_TEST(a_repeated_sweep_counts_once)
 {
-    struct emq__sweep_req req = {.call = call(1), .prefix = FX_PREFIX, .queue = S("q"),
-                                 .max_stalled = 3, .limit = 10};
+    struct emq__sweep_req req = {
+        .call = call(1), .prefix = FX_PREFIX, .queue = S("q"), .max_stalled = 3, .limit = 10};
     struct emq__sweep_res res;
 
     must_add(t, "q", "x");
@@ -161,12 +165,12 @@ ENGINE_TEST(a_repeated_sweep_counts_once)
 
 ENGINE_TEST(a_repeated_publish_is_answered_with_the_count)
 {
-    struct emq__add_entry        en = fx_entry("q", "x");
+    struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req          add = {.call = call(1), .entries = list, .n = 1, .stage = S("s")};
-    struct emq__add_res          added;
-    struct emq__publish_req      req = {call(2), FX_PREFIX, S("s")};
-    struct emq__publish_res      res;
+    struct emq__add_req add = {.call = call(1), .entries = list, .n = 1, .stage = S("s")};
+    struct emq__add_res added;
+    struct emq__publish_req req = {call(2), FX_PREFIX, S("s")};
+    struct emq__publish_res res;
 
     CHECK_STATUS(FX_CALL(t, add, &add, &added), EMQ_OK);
     for (int i = 0; i < 2; i++) {
@@ -178,9 +182,14 @@ ENGINE_TEST(a_repeated_publish_is_answered_with_the_count)
 
 ENGINE_TEST(a_repeated_log_line_is_written_once)
 {
-    struct emq__write_req req = {.call = call(1), .prefix = FX_PREFIX, .queue = S("q"),
-                                 .id = S("1"), .auth.admin = S("root"), .kind = EMQ__WRITE_LOG,
-                                 .value = {EMQ__KIND_TEXT, S("line")}, .keep = -1};
+    struct emq__write_req req = {.call = call(1),
+                                 .prefix = FX_PREFIX,
+                                 .queue = S("q"),
+                                 .id = S("1"),
+                                 .auth.admin = S("root"),
+                                 .kind = EMQ__WRITE_LOG,
+                                 .value = {EMQ__KIND_TEXT, S("line")},
+                                 .keep = -1};
     struct emq__write_res res;
 
     must_add(t, "q", "x");
@@ -192,14 +201,21 @@ ENGINE_TEST(a_repeated_log_line_is_written_once)
 
 ENGINE_TEST(a_repeated_change_and_bulk_are_done_once)
 {
-    emq_str                id = S("1");
-    struct emq__change_req creq = {.call = call(1), .prefix = FX_PREFIX, .queue = S("q"),
-                                   .ids = &id, .n = 1, .change.kind = EMQ__CHANGE_REMOVE};
+    emq_str id = S("1");
+    struct emq__change_req creq = {.call = call(1),
+                                   .prefix = FX_PREFIX,
+                                   .queue = S("q"),
+                                   .ids = &id,
+                                   .n = 1,
+                                   .change.kind = EMQ__CHANGE_REMOVE};
     struct emq__change_res cres;
-    struct emq__bulk_req   breq = {.call = call(2), .prefix = FX_PREFIX, .queue = S("q"),
-                                   .change.kind = EMQ__CHANGE_REMOVE, .state = EMQ_WAITING,
-                                   .limit = 2};
-    struct emq__bulk_res   bres;
+    struct emq__bulk_req breq = {.call = call(2),
+                                 .prefix = FX_PREFIX,
+                                 .queue = S("q"),
+                                 .change.kind = EMQ__CHANGE_REMOVE,
+                                 .state = EMQ_WAITING,
+                                 .limit = 2};
+    struct emq__bulk_res bres;
 
     for (int i = 0; i < 6; i++)
         must_add(t, "q", "x");
@@ -218,8 +234,8 @@ ENGINE_TEST(a_repeated_change_and_bulk_are_done_once)
 
 ENGINE_TEST(a_repeated_dedup_release_is_answered_the_same)
 {
-    struct emq__dedup_req req = {.call = call(1), .prefix = FX_PREFIX, .queue = S("q"),
-                                 .dedup_id = S("k"), .release = true};
+    struct emq__dedup_req req = {
+        .call = call(1), .prefix = FX_PREFIX, .queue = S("q"), .dedup_id = S("k"), .release = true};
     struct emq__dedup_res res;
 
     struct emq__added a = add_dedup(t, "q", (struct emq__dedup){.id = S("k")});
@@ -233,10 +249,10 @@ ENGINE_TEST(a_named_outcome_is_kept_in_the_receipt)
 {
     struct emq__publish_req req = {call(1), FX_PREFIX, S("later")};
     struct emq__publish_res res;
-    struct emq__add_entry        en = fx_entry("q", "x");
+    struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req          add = {.entries = list, .n = 1, .stage = S("later")};
-    struct emq__add_res          added;
+    struct emq__add_req add = {.entries = list, .n = 1, .stage = S("later")};
+    struct emq__add_res added;
 
     CHECK_STATUS(FX_CALL(t, publish, &req, &res), EMQ_NOT_FOUND);
     CHECK_STATUS(FX_CALL(t, add, &add, &added), EMQ_OK);
@@ -245,10 +261,10 @@ ENGINE_TEST(a_named_outcome_is_kept_in_the_receipt)
 
 ENGINE_TEST(a_receipt_lives_for_ten_minutes_at_least)
 {
-    struct emq__add_entry        en = fx_entry("q", "x");
+    struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req          req = {.call = call(1), .entries = list, .n = 1};
-    struct emq__add_res          res;
+    struct emq__add_req req = {.call = call(1), .entries = list, .n = 1};
+    struct emq__add_res res;
 
     CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
     advance(t, 590 * 1000);
@@ -259,10 +275,10 @@ ENGINE_TEST(a_receipt_lives_for_ten_minutes_at_least)
 
 ENGINE_TEST(a_receipt_survives_a_restart)
 {
-    struct emq__add_entry        en = fx_entry("q", "x");
+    struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req          req = {.call = call(1), .entries = list, .n = 1};
-    struct emq__add_res          res;
+    struct emq__add_req req = {.call = call(1), .entries = list, .n = 1};
+    struct emq__add_res res;
 
     CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
     fx_reopen(t);

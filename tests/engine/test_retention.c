@@ -7,7 +7,7 @@
 static struct emq__settled finish(struct fx *t, enum emq__settle_kind kind, struct emq__keep keep)
 {
     must_add(t, "q", "x");
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, kind);
     en.keep = keep;
     en.reason = S("reason");
@@ -88,7 +88,8 @@ ENGINE_TEST(trimmed_jobs_leave_nothing_behind)
         must_add(t, "q", "x");
         struct emq__job *j = must_take(t, "q");
         CHECK_STATUS(write_job(t, "q", j->id, (struct emq__auth){.token = j->token}, EMQ__WRITE_LOG,
-                               "line", -1), EMQ_OK);
+                               "line", -1),
+                     EMQ_OK);
         struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_FAILED);
         en.keep.count = 1;
         en.stack = S("trace");
@@ -102,7 +103,7 @@ ENGINE_TEST(trimmed_jobs_leave_nothing_behind)
 ENGINE_TEST(a_trimmed_id_may_be_used_again)
 {
     must_add_id(t, "q", "a");
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     en.keep.count = 0;
     settle(t, j, en);
@@ -130,7 +131,7 @@ ENGINE_TEST(totals_only_grow_and_the_sum_rule_holds)
 {
     for (int i = 0; i < 60; i++) {
         must_add(t, "q", "x");
-        struct emq__job         *j = must_take(t, "q");
+        struct emq__job *j = must_take(t, "q");
         if (i % 10 == 0)
             retry_ok(t, j, 0), j = must_take(t, "q");
         struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);

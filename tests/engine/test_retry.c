@@ -16,7 +16,7 @@ ENGINE_TEST(a_lifo_retry_goes_to_the_front_of_its_line)
 {
     for (int i = 0; i < 3; i++)
         must_add(t, "q", "x");
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_RETRY);
     en.lifo = true;
     settle(t, j, en);
@@ -79,12 +79,12 @@ ENGINE_TEST(attempts_are_counted_the_same_when_the_next_job_is_taken_in_the_act)
         must_add(t, "q", "x");
     j = must_take(t, "q");
     for (int run = 0; run < 3; run++) {
-        struct emq__settle_entry        en = fx_settle(j, run < 2 ? EMQ__SETTLE_RETRY
-                                                                   : EMQ__SETTLE_FAILED);
+        struct emq__settle_entry en =
+            fx_settle(j, run < 2 ? EMQ__SETTLE_RETRY : EMQ__SETTLE_FAILED);
         const struct emq__settle_entry *list[] = {&en};
-        struct emq__take                next = fx_take(1);
-        struct emq__settle_req          req = {
-                     .prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1, .next = &next};
+        struct emq__take next = fx_take(1);
+        struct emq__settle_req req = {
+            .prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1, .next = &next};
         struct emq__settle_res res;
         en.lifo = true; /* so that it is the next one again */
         CHECK_STATUS(FX_CALL(t, settle, &req, &res), EMQ_OK);
@@ -116,7 +116,8 @@ ENGINE_TEST(a_job_may_be_given_back_with_a_delay_many_times)
     must_add_id(t, "q", "a");
     j = must_take(t, "q");
     CHECK_STATUS(write_job(t, "q", j->id, (struct emq__auth){.token = j->token},
-                           EMQ__WRITE_PROGRESS, "40", 0), EMQ_OK);
+                           EMQ__WRITE_PROGRESS, "40", 0),
+                 EMQ_OK);
     for (int i = 0; i < 10; i++) {
         release_ok(t, j, 5000);
         CHECK_STATE(t, "q", S("a"), EMQ_DELAYED);
@@ -158,7 +159,7 @@ ENGINE_TEST(a_manual_retry_brings_a_failed_job_back)
 ENGINE_TEST(a_manual_retry_keeps_the_traces_of_earlier_attempts)
 {
     must_add(t, "q", "x");
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_FAILED);
     en.stack = S("trace");
     settle(t, j, en);

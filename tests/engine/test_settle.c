@@ -12,11 +12,11 @@ static struct emq__job *one_taken(struct fx *t)
 
 ENGINE_TEST(a_completed_job_keeps_its_result)
 {
-    struct emq__job         *j = one_taken(t);
+    struct emq__job *j = one_taken(t);
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     en.value.bytes = S("{\"ok\": true}");
     struct emq__settled s = settle(t, j, en);
-    int64_t             now = t->now_ms;
+    int64_t now = t->now_ms;
 
     CHECK_STATUS(s.outcome, EMQ_OK);
     CHECK_INT(s.state, EMQ_COMPLETED_STATE);
@@ -29,7 +29,7 @@ ENGINE_TEST(a_completed_job_keeps_its_result)
 
 ENGINE_TEST(a_failed_job_keeps_its_reason_and_trace)
 {
-    struct emq__job         *j = one_taken(t);
+    struct emq__job *j = one_taken(t);
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_FAILED);
     en.reason = S("no route");
     en.stack = S("at line 1");
@@ -49,7 +49,7 @@ ENGINE_TEST(traces_beyond_the_limit_are_forgotten_oldest_first)
     static const char *const traces[] = {"one", "two", "three"};
     must_add(t, "q", "x");
     for (int i = 0; i < 3; i++) {
-        struct emq__job         *j = must_take(t, "q");
+        struct emq__job *j = must_take(t, "q");
         struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_RETRY);
         en.stack = S(traces[i]);
         en.stack_limit = 2;
@@ -99,7 +99,7 @@ ENGINE_TEST(an_acknowledgement_names_one_job_and_its_claim)
 
 ENGINE_TEST(a_wrong_token_changes_nothing)
 {
-    struct emq__job         *j = one_taken(t);
+    struct emq__job *j = one_taken(t);
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     en.auth.token = S("w:1");
 
@@ -150,7 +150,7 @@ ENGINE_TEST(settling_in_an_unknown_queue_says_not_found)
 
 ENGINE_TEST(an_administrator_may_settle_an_active_job)
 {
-    struct emq__job         *j = one_taken(t);
+    struct emq__job *j = one_taken(t);
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_FAILED);
     en.auth = (struct emq__auth){.admin = S("root")};
     en.reason = S("stopped by hand");
@@ -162,8 +162,8 @@ ENGINE_TEST(an_administrator_may_settle_an_active_job)
 
 ENGINE_TEST(an_administrator_may_not_settle_a_job_that_is_not_active)
 {
-    emq_str                  id = must_add(t, "q", "x");
-    struct emq__job         *j = must_get(t, "q", id);
+    emq_str id = must_add(t, "q", "x");
+    struct emq__job *j = must_get(t, "q", id);
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     en.auth = (struct emq__auth){.admin = S("root")};
 
@@ -175,7 +175,7 @@ ENGINE_TEST(each_entry_of_a_batch_is_settled_for_itself)
 {
     for (int i = 0; i < 3; i++)
         must_add(t, "q", "x");
-    struct emq__taken        taken = take_n(t, "q", 3);
+    struct emq__taken taken = take_n(t, "q", 3);
     struct emq__settle_entry en[3];
     const struct emq__settle_entry *list[3];
     for (int i = 0; i < 3; i++) {
@@ -196,7 +196,7 @@ ENGINE_TEST(each_entry_of_a_batch_is_settled_for_itself)
 
 ENGINE_TEST(the_same_job_twice_in_a_batch_is_settled_once)
 {
-    struct emq__job         *j = one_taken(t);
+    struct emq__job *j = one_taken(t);
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     const struct emq__settle_entry *list[] = {&en, &en};
     struct emq__settle_req req = {.prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 2};
@@ -212,12 +212,12 @@ ENGINE_TEST(settle_and_take_the_next_are_one_act)
 {
     must_add(t, "q", "a");
     must_add(t, "q", "b");
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     const struct emq__settle_entry *list[] = {&en};
-    struct emq__take                next = fx_take(5);
-    struct emq__settle_req          req = {
-                 .prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1, .next = &next};
+    struct emq__take next = fx_take(5);
+    struct emq__settle_req req = {
+        .prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1, .next = &next};
     struct emq__settle_res res;
 
     CHECK_STATUS(FX_CALL(t, settle, &req, &res), EMQ_OK);
@@ -228,12 +228,12 @@ ENGINE_TEST(settle_and_take_the_next_are_one_act)
 
 ENGINE_TEST(a_retried_job_may_be_taken_in_the_act_that_retried_it)
 {
-    struct emq__job         *j = one_taken(t);
+    struct emq__job *j = one_taken(t);
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_RETRY);
     const struct emq__settle_entry *list[] = {&en};
-    struct emq__take                next = fx_take(1);
-    struct emq__settle_req          req = {
-                 .prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1, .next = &next};
+    struct emq__take next = fx_take(1);
+    struct emq__settle_req req = {
+        .prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1, .next = &next};
     struct emq__settle_res res;
 
     CHECK_STATUS(FX_CALL(t, settle, &req, &res), EMQ_OK);

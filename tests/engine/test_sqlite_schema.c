@@ -14,7 +14,7 @@ static char path[600];
 
 static emq_status open_store(struct emq__engine **e, emq_error *err)
 {
-    struct emq__arena         mem = {0};
+    struct emq__arena mem = {0};
     struct emq__engine_config cfg = {.io_timeout_ms = 5000};
 
     snprintf(path, sizeof path, "%s/q.db", test_temp_dir());
@@ -32,7 +32,7 @@ static void close_store(struct emq__engine *e)
 static void shell(const char *sql)
 {
     sqlite3 *db;
-    char    *text = NULL;
+    char *text = NULL;
 
     CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
     sqlite3_busy_timeout(db, 5000);
@@ -44,7 +44,7 @@ static void shell(const char *sql)
 /* The first column of the first row, as text. */
 static void ask(const char *sql, char *out, size_t cap)
 {
-    sqlite3      *db;
+    sqlite3 *db;
     sqlite3_stmt *st;
 
     CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
@@ -58,14 +58,16 @@ static void ask(const char *sql, char *out, size_t cap)
 
 static emq_status add_job(struct emq__engine *e, const char *data, emq_error *err)
 {
-    struct emq__arena           mem = {0};
-    struct emq__add_entry       en = {.prefix = emq_cstr("emq"), .queue = emq_cstr("q"),
-                                      .name = emq_cstr("n"), .opts = emq_cstr("{}"),
-                                      .data = {EMQ__KIND_JSON, emq_cstr(data)}};
+    struct emq__arena mem = {0};
+    struct emq__add_entry en = {.prefix = emq_cstr("emq"),
+                                .queue = emq_cstr("q"),
+                                .name = emq_cstr("n"),
+                                .opts = emq_cstr("{}"),
+                                .data = {EMQ__KIND_JSON, emq_cstr(data)}};
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req         req = {.entries = list, .n = 1};
-    struct emq__add_res         res;
-    emq_status                  s = e->ops->add(e, &req, &res, &mem, err);
+    struct emq__add_req req = {.entries = list, .n = 1};
+    struct emq__add_res res;
+    emq_status s = e->ops->add(e, &req, &res, &mem, err);
 
     emq__arena_free(&mem);
     return s;
@@ -73,7 +75,7 @@ static emq_status add_job(struct emq__engine *e, const char *data, emq_error *er
 
 static size_t slurp(const char *file, char **out)
 {
-    FILE       *f = fopen(file, "rb");
+    FILE *f = fopen(file, "rb");
     struct stat st;
 
     CHECK(f != NULL);
@@ -88,8 +90,8 @@ static size_t slurp(const char *file, char **out)
 EMQ_TEST(a_file_of_a_newer_version_is_refused_and_not_touched)
 {
     struct emq__engine *e;
-    emq_error           err = {0};
-    char               *before, *after, version[20];
+    emq_error err = {0};
+    char *before, *after, version[20];
 
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
     close_store(e);
@@ -108,13 +110,14 @@ EMQ_TEST(a_file_of_a_newer_version_is_refused_and_not_touched)
 EMQ_TEST(an_application_keeps_its_user_version_and_its_tables)
 {
     struct emq__engine *e;
-    emq_error           err = {0};
-    char                text[20];
+    emq_error err = {0};
+    char text[20];
 
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err); /* only for its path */
     close_store(e);
     (void)unlink(path);
-    shell("PRAGMA user_version=99; PRAGMA application_id=7; CREATE TABLE mine(a); INSERT INTO mine VALUES (5)");
+    shell("PRAGMA user_version=99; PRAGMA application_id=7; CREATE TABLE mine(a); INSERT INTO mine "
+          "VALUES (5)");
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
     CHECK_STATUS_ERR(add_job(e, "1", &err), EMQ_OK, &err);
     close_store(e);
@@ -129,8 +132,8 @@ EMQ_TEST(an_application_keeps_its_user_version_and_its_tables)
 EMQ_TEST(a_file_that_was_migrated_meanwhile_is_not_written)
 {
     struct emq__engine *e;
-    emq_error           err = {0};
-    char                jobs[20];
+    emq_error err = {0};
+    char jobs[20];
 
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
     CHECK_STATUS_ERR(add_job(e, "1", &err), EMQ_OK, &err);
@@ -144,8 +147,8 @@ EMQ_TEST(a_file_that_was_migrated_meanwhile_is_not_written)
 EMQ_TEST(opening_twice_makes_the_schema_once)
 {
     struct emq__engine *a, *b;
-    emq_error           err = {0};
-    char                text[20];
+    emq_error err = {0};
+    char text[20];
 
     CHECK_STATUS_ERR(open_store(&a, &err), EMQ_OK, &err);
     CHECK_STATUS_ERR(open_store(&b, &err), EMQ_OK, &err);
@@ -158,8 +161,8 @@ EMQ_TEST(opening_twice_makes_the_schema_once)
 EMQ_TEST(the_shell_reads_jobs_by_name_of_state)
 {
     struct emq__engine *e;
-    emq_error           err = {0};
-    char                text[2000], big[1500];
+    emq_error err = {0};
+    char text[2000], big[1500];
 
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
     memset(big, '7', sizeof big - 1);
@@ -175,8 +178,8 @@ EMQ_TEST(the_shell_reads_jobs_by_name_of_state)
 EMQ_TEST(every_table_is_strict_and_named_ours)
 {
     struct emq__engine *e;
-    emq_error           err = {0};
-    char                text[200];
+    emq_error err = {0};
+    char text[200];
 
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
     ask("SELECT group_concat(name) FROM pragma_table_list WHERE schema = 'main' AND type = 'table' "
@@ -201,9 +204,9 @@ static bool may_scan(const char *name)
 
 static int check_plan(sqlite3 *db, size_t i)
 {
-    char          sql[8192];
+    char sql[8192];
     sqlite3_stmt *st;
-    int           bad = 0;
+    int bad = 0;
 
     snprintf(sql, sizeof sql, "EXPLAIN QUERY PLAN %s", sq_sql_text[i]);
     if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
@@ -224,9 +227,9 @@ static int check_plan(sqlite3 *db, size_t i)
 EMQ_TEST(no_statement_scans_a_table_or_sorts)
 {
     struct emq__engine *e;
-    emq_error           err = {0};
-    sqlite3            *db;
-    int                 bad = 0;
+    emq_error err = {0};
+    sqlite3 *db;
+    int bad = 0;
 
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
     close_store(e);
@@ -241,8 +244,8 @@ EMQ_TEST(no_statement_scans_a_table_or_sorts)
 EMQ_TEST(the_columns_of_a_job_are_in_the_order_that_readers_count_on)
 {
     struct emq__engine *e;
-    emq_error           err = {0};
-    char                text[1200];
+    emq_error err = {0};
+    char text[1200];
 
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
     close_store(e);

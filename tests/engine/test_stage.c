@@ -7,8 +7,8 @@
 static struct emq__added *stage(struct fx *t, struct emq__add_entry *en, size_t n, const char *name)
 {
     const struct emq__add_entry *list[16];
-    struct emq__add_req          req = {.entries = list, .n = n, .stage = emq_cstr(name)};
-    struct emq__add_res          res;
+    struct emq__add_req req = {.entries = list, .n = n, .stage = emq_cstr(name)};
+    struct emq__add_res res;
 
     for (size_t i = 0; i < n; i++)
         list[i] = &en[i];
@@ -144,7 +144,7 @@ ENGINE_TEST(dedup_is_decided_at_publish)
 
 ENGINE_TEST(published_jobs_wake_the_waiting_worker)
 {
-    emq_str  q = S("q");
+    emq_str q = S("q");
     uint64_t before;
 
     stage_one(t, "q", "", "s");

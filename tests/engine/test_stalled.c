@@ -81,7 +81,7 @@ ENGINE_TEST(over_the_limit_of_recoveries_the_job_fails_and_says_so)
     CHECK_INT(sweep(t, "q", 1).n_recovered, 1);
     die(t);
     struct emq__sweep_res r = sweep(t, "q", 1);
-    struct emq__job      *j = must_get(t, "q", S("1"));
+    struct emq__job *j = must_get(t, "q", S("1"));
 
     CHECK_INT(r.n_failed, 1);
     CHECK_STR(r.failed[0], "1");
@@ -198,15 +198,15 @@ ENGINE_TEST(a_second_sweep_finds_nothing_left)
 }
 
 struct sweeper {
-    struct fx        *t;
+    struct fx *t;
     pthread_barrier_t *gate;
-    size_t             recovered;
+    size_t recovered;
 };
 
 static void *sweep_once(void *arg)
 {
-    struct sweeper       *w = arg;
-    struct emq__arena     mem = {0};
+    struct sweeper *w = arg;
+    struct emq__arena mem = {0};
     struct emq__sweep_req req = {
         .prefix = FX_PREFIX, .queue = S("q"), .max_stalled = 3, .limit = EMQ__BATCH_MAX};
     struct emq__sweep_res res;
@@ -222,9 +222,9 @@ ENGINE_TEST(sixteen_sweeps_at_once_recover_each_job_once)
 {
     enum { SWEEPERS = 16, JOBS = 200 };
     pthread_barrier_t gate;
-    pthread_t         threads[SWEEPERS];
-    struct sweeper    w[SWEEPERS];
-    size_t            sum = 0;
+    pthread_t threads[SWEEPERS];
+    struct sweeper w[SWEEPERS];
+    size_t sum = 0;
 
     for (int i = 0; i < JOBS; i++)
         must_add(t, "q", "x");
@@ -260,7 +260,7 @@ ENGINE_TEST(a_settled_job_is_not_swept_even_if_its_lock_had_ended)
 ENGINE_TEST(a_job_deleted_on_completion_does_not_come_back)
 {
     must_add(t, "q", "x");
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     en.keep.count = 0;
     CHECK_INT(settle(t, j, en).state, 0);
@@ -273,7 +273,7 @@ ENGINE_TEST(settling_as_stalled_counts_like_the_sweep)
 {
     must_add(t, "q", "x");
     must_add(t, "q", "x");
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_STALLED);
     en.reason = S("killed by signal 11");
     CHECK_STATUS(settle(t, j, en).outcome, EMQ_OK);
@@ -288,7 +288,7 @@ ENGINE_TEST(settling_as_stalled_counts_like_the_sweep)
 ENGINE_TEST(settling_as_stalled_over_the_limit_fails_with_the_reason)
 {
     must_add(t, "q", "x");
-    struct emq__job         *j = must_take(t, "q");
+    struct emq__job *j = must_take(t, "q");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_STALLED);
     en.reason = S("killed by signal 11");
     en.max_stalled = 0;

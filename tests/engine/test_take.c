@@ -27,7 +27,7 @@ ENGINE_TEST(a_taken_job_is_active_under_a_lock)
 {
     must_add(t, "q", "x");
     struct emq__job *j = must_take(t, "q");
-    int64_t          now = t->now_ms;
+    int64_t now = t->now_ms;
 
     CHECK_INT(j->state, EMQ_ACTIVE);
     CHECK_INT(j->attempts_started, 1);
@@ -132,7 +132,7 @@ ENGINE_TEST(a_count_out_of_range_is_refused)
 ENGINE_TEST(take_tells_when_the_next_delayed_job_is_due)
 {
     must_add_delayed(t, "q", 90000);
-    emq_str           id = must_add_delayed(t, "q", 60000);
+    emq_str id = must_add_delayed(t, "q", 60000);
     struct emq__taken taken = take_n(t, "q", 1);
 
     CHECK_INT(taken.n, 0);
@@ -154,7 +154,7 @@ ENGINE_TEST(claims_lists_what_a_worker_holds_in_all_queues)
 {
     struct emq__claims_req req = {FX_PREFIX, S("w")};
     struct emq__claims_res res;
-    struct emq__take       other = fx_take(1);
+    struct emq__take other = fx_take(1);
 
     other.worker = S("w2");
     must_add(t, "a", "x");
@@ -173,7 +173,7 @@ ENGINE_TEST(claims_takes_a_name_with_a_longer_tail_for_another_worker)
 {
     struct emq__claims_req req = {FX_PREFIX, S("w")};
     struct emq__claims_res res;
-    struct emq__take       other = fx_take(1);
+    struct emq__take other = fx_take(1);
 
     other.worker = S("w:7");
     must_add(t, "q", "x");
@@ -195,7 +195,7 @@ ENGINE_TEST(a_settled_job_is_no_claim_any_more)
 
 ENGINE_TEST(an_added_job_changes_the_ticket)
 {
-    emq_str  q = S("q");
+    emq_str q = S("q");
     uint64_t before;
 
     must_add(t, "q", "x");
@@ -207,7 +207,7 @@ ENGINE_TEST(an_added_job_changes_the_ticket)
 
 ENGINE_TEST(wait_returns_at_once_when_work_came_after_the_ticket)
 {
-    emq_str              q = S("q");
+    emq_str q = S("q");
     struct emq__wait_req req = {.prefix = FX_PREFIX, .queues = &q, .n = 1, .timeout_ms = 60000};
     struct emq__wait_res res;
 
@@ -219,7 +219,7 @@ ENGINE_TEST(wait_returns_at_once_when_work_came_after_the_ticket)
 
 ENGINE_TEST(wait_without_news_times_out)
 {
-    emq_str              q = S("q");
+    emq_str q = S("q");
     struct emq__wait_req req = {.prefix = FX_PREFIX, .queues = &q, .n = 1, .timeout_ms = 20};
     struct emq__wait_res res;
 
@@ -230,10 +230,10 @@ ENGINE_TEST(wait_without_news_times_out)
 
 ENGINE_TEST(a_cancelled_wait_says_so)
 {
-    emq_str              q = S("q");
-    atomic_int           cancelled = 1;
-    struct emq__wait_req req = {.prefix = FX_PREFIX, .queues = &q, .n = 1, .timeout_ms = 60000,
-                                .cancelled = &cancelled};
+    emq_str q = S("q");
+    atomic_int cancelled = 1;
+    struct emq__wait_req req = {
+        .prefix = FX_PREFIX, .queues = &q, .n = 1, .timeout_ms = 60000, .cancelled = &cancelled};
     struct emq__wait_res res;
 
     must_add(t, "q", "x");
@@ -244,10 +244,10 @@ ENGINE_TEST(a_cancelled_wait_says_so)
 
 ENGINE_TEST(wake_changes_the_ticket)
 {
-    emq_str              q = S("q");
+    emq_str q = S("q");
     struct emq__wake_req req = {FX_PREFIX, q};
     struct emq__wake_res res;
-    uint64_t             before = t->e->ops->ticket(t->e, FX_PREFIX, &q, 1);
+    uint64_t before = t->e->ops->ticket(t->e, FX_PREFIX, &q, 1);
 
     CHECK_STATUS(FX_CALL(t, wake, &req, &res), EMQ_OK);
     CHECK(t->e->ops->ticket(t->e, FX_PREFIX, &q, 1) != before);

@@ -9,23 +9,23 @@
 enum { THREADS = 16, JOBS = 200 };
 
 struct thread {
-    struct fx         *t;
+    struct fx *t;
     pthread_barrier_t *gate;
-    int                index;
-    int                won;    /* outcomes OK */
-    int                wrong;  /* anything unexpected */
+    int index;
+    int won;   /* outcomes OK */
+    int wrong; /* anything unexpected */
     const struct emq__job *job;
-    atomic_int        *running;
+    atomic_int *running;
 };
 
 /* Runs fn in n threads that start together; adds up what they won. */
 static int race(struct fx *t, int n, void *(*fn)(void *), const struct emq__job *job)
 {
     pthread_barrier_t gate;
-    pthread_t         id[THREADS];
-    struct thread     th[THREADS];
-    atomic_int        running = n;
-    int               won = 0, wrong = 0;
+    pthread_t id[THREADS];
+    struct thread th[THREADS];
+    atomic_int running = n;
+    int won = 0, wrong = 0;
 
     CHECK_INT(pthread_barrier_init(&gate, NULL, (unsigned)n), 0);
     for (int i = 0; i < n; i++) {
@@ -45,11 +45,11 @@ static int race(struct fx *t, int n, void *(*fn)(void *), const struct emq__job 
 static void *take_all(void *arg)
 {
     struct thread *th = arg;
-    size_t         n = 1;
+    size_t n = 1;
 
     pthread_barrier_wait(th->gate);
     while (n > 0) {
-        struct emq__arena    mem = {0};
+        struct emq__arena mem = {0};
         struct emq__take_req req = {.prefix = FX_PREFIX, .queue = S("q"), .take = fx_take(3)};
         struct emq__take_res res = {0};
         if (th->t->e->ops->take(th->t->e, &req, &res, &mem, NULL) != EMQ_OK)
@@ -74,9 +74,9 @@ ENGINE_TEST(sixteen_takers_at_once_get_each_job_once)
 
 static void *settle_the_job(void *arg)
 {
-    struct thread                  *th = arg;
-    struct emq__arena               mem = {0};
-    struct emq__settle_entry        en = fx_settle(th->job, EMQ__SETTLE_COMPLETED);
+    struct thread *th = arg;
+    struct emq__arena mem = {0};
+    struct emq__settle_entry en = fx_settle(th->job, EMQ__SETTLE_COMPLETED);
     const struct emq__settle_entry *list[] = {&en};
     struct emq__settle_req req = {.prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1};
     struct emq__settle_res res = {0};
@@ -101,9 +101,10 @@ ENGINE_TEST(of_sixteen_acknowledgements_at_once_one_is_accepted)
 
 static void *settle_or_sweep(void *arg)
 {
-    struct thread        *th = arg;
-    struct emq__arena     mem = {0};
-    struct emq__sweep_req req = {.prefix = FX_PREFIX, .queue = S("q"), .max_stalled = 3, .limit = 10};
+    struct thread *th = arg;
+    struct emq__arena mem = {0};
+    struct emq__sweep_req req = {
+        .prefix = FX_PREFIX, .queue = S("q"), .max_stalled = 3, .limit = 10};
     struct emq__sweep_res res = {0};
 
     if (th->index % 2 == 0)
@@ -131,10 +132,10 @@ ENGINE_TEST(either_the_late_owner_or_the_sweep_gets_the_job_never_both)
 
 static void add_one(struct thread *th, struct emq__add_entry en, emq_status lost)
 {
-    struct emq__arena            mem = {0};
+    struct emq__arena mem = {0};
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req          req = {.entries = list, .n = 1};
-    struct emq__add_res          res = {0};
+    struct emq__add_req req = {.entries = list, .n = 1};
+    struct emq__add_res res = {0};
 
     pthread_barrier_wait(th->gate);
     if (th->t->e->ops->add(th->t->e, &req, &res, &mem, NULL) != EMQ_OK)
@@ -179,10 +180,11 @@ ENGINE_TEST(of_sixteen_adds_of_one_dedup_id_at_once_one_is_accepted)
 static void complete(struct thread *th, const struct emq__taken *taken)
 {
     for (size_t i = 0; i < taken->n; i++) {
-        struct emq__arena               mem = {0};
-        struct emq__settle_entry        en = fx_settle(taken->jobs[i], EMQ__SETTLE_COMPLETED);
+        struct emq__arena mem = {0};
+        struct emq__settle_entry en = fx_settle(taken->jobs[i], EMQ__SETTLE_COMPLETED);
         const struct emq__settle_entry *list[] = {&en};
-        struct emq__settle_req req = {.prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1};
+        struct emq__settle_req req = {
+            .prefix = FX_PREFIX, .queue = S("q"), .entries = list, .n = 1};
         struct emq__settle_res res = {0};
         if (th->t->e->ops->settle(th->t->e, &req, &res, &mem, NULL) != EMQ_OK ||
             res.settled[0].outcome != EMQ_OK)
@@ -196,23 +198,23 @@ static void complete(struct thread *th, const struct emq__taken *taken)
 /* Half of the threads work, the others sweep, promote and add. */
 static void *live(void *arg)
 {
-    struct thread         *th = arg;
-    struct emq__engine    *e = th->t->e;
-    struct emq__add_entry  en = fx_entry("q", "x");
+    struct thread *th = arg;
+    struct emq__engine *e = th->t->e;
+    struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};
 
     pthread_barrier_wait(th->gate);
     for (int i = 0; i < 60; i++) {
-        struct emq__arena       mem = {0};
-        struct emq__take_req    take = {.prefix = FX_PREFIX, .queue = S("q"), .take = fx_take(2)};
-        struct emq__take_res    taken = {0};
-        struct emq__sweep_req   sweep_req = {
-              .prefix = FX_PREFIX, .queue = S("q"), .max_stalled = 0, .limit = 10};
-        struct emq__sweep_res   swept = {0};
+        struct emq__arena mem = {0};
+        struct emq__take_req take = {.prefix = FX_PREFIX, .queue = S("q"), .take = fx_take(2)};
+        struct emq__take_res taken = {0};
+        struct emq__sweep_req sweep_req = {
+            .prefix = FX_PREFIX, .queue = S("q"), .max_stalled = 0, .limit = 10};
+        struct emq__sweep_res swept = {0};
         struct emq__promote_req promote = {FX_PREFIX, S("q"), 10};
         struct emq__promote_res promoted = {0};
-        struct emq__add_req     add = {.entries = list, .n = 1};
-        struct emq__add_res     added = {0};
+        struct emq__add_req add = {.entries = list, .n = 1};
+        struct emq__add_res added = {0};
         if (th->index % 2 == 0) {
             th->wrong += e->ops->take(e, &take, &taken, &mem, NULL) != EMQ_OK;
             complete(th, &taken.taken);
@@ -243,9 +245,9 @@ ENGINE_TEST(sweeps_and_promotions_beside_working_threads_disturb_no_job)
 
 static void *wait_for_work(void *arg)
 {
-    struct thread       *th = arg;
-    struct emq__arena    mem = {0};
-    emq_str              q = S("q");
+    struct thread *th = arg;
+    struct emq__arena mem = {0};
+    emq_str q = S("q");
     struct emq__wait_req req = {.prefix = FX_PREFIX, .queues = &q, .n = 1, .timeout_ms = 1000};
     struct emq__wait_res res = {0};
 

@@ -32,10 +32,11 @@ static void check_value(const struct cli_option *o, const void *into)
 static void parse_as(const struct cli_verb *verb, int argc, char *const *argv)
 {
     struct cli_globals globals = {0};
-    const char        *words[MAX_ARGS];
-    emq_error          err;
-    void              *options = calloc(1, verb->options_size + 1);
-    struct cli_args    a = {.options = {verb->options, cli_global_options}, .into = {options, &globals}};
+    const char *words[MAX_ARGS];
+    emq_error err;
+    void *options = calloc(1, verb->options_size + 1);
+    struct cli_args a = {.options = {verb->options, cli_global_options},
+                         .into = {options, &globals}};
 
     FUZZ_CHECK(options != NULL);
     if (cli_parse(&a, argc, argv, words, &err) == EMQ_OK) {
@@ -50,9 +51,9 @@ static void parse_as(const struct cli_verb *verb, int argc, char *const *argv)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char  text[MAX_TEXT + 1];
+    char text[MAX_TEXT + 1];
     char *argv[MAX_ARGS + 1];
-    int   argc = 0;
+    int argc = 0;
 
     size = size < MAX_TEXT ? size : MAX_TEXT;
     memcpy(text, data, size);

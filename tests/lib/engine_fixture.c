@@ -14,7 +14,7 @@ static emq_status open_sqlite(const char *text, struct emq__engine **out, struct
                               emq_error *err)
 {
     struct emq__engine_config cfg = {.io_timeout_ms = 10000, .stop_clock = true};
-    emq_status                s = emq__url_parse(emq_cstr(text), mem, &cfg.url, err);
+    emq_status s = emq__url_parse(emq_cstr(text), mem, &cfg.url, err);
 
     return s == EMQ_OK ? emq__sqlite_open(out, &cfg, mem, err) : s;
 }
@@ -70,7 +70,8 @@ static void on_broken(void *user, const char *line)
 static void check_unbroken(struct fx *t)
 {
     if (atomic_load(&t->broken))
-        fail_msg("%d invariants broken; the first %s", (int)atomic_load(&t->broken), t->broken_line);
+        fail_msg("%d invariants broken; the first %s", (int)atomic_load(&t->broken),
+                 t->broken_line);
 }
 
 static void open_it(struct fx *t, bool checked)
@@ -292,10 +293,10 @@ void release_ok(struct fx *t, const struct emq__job *j, int64_t delay_ms)
 
 struct emq__extended extend(struct fx *t, const struct emq__job *j, int64_t lock_ms)
 {
-    struct emq__extend_entry        en = {j->prefix, j->queue, j->id, j->token};
+    struct emq__extend_entry en = {j->prefix, j->queue, j->id, j->token};
     const struct emq__extend_entry *list[] = {&en};
-    struct emq__extend_req          req = {list, 1, lock_ms};
-    struct emq__extend_res          res;
+    struct emq__extend_req req = {list, 1, lock_ms};
+    struct emq__extend_res res;
 
     CHECK_STATUS(FX_CALL(t, extend, &req, &res), EMQ_OK);
     CHECK_INT(res.n, 1);
@@ -344,8 +345,8 @@ struct emq__bulk_res bulk(struct fx *t, struct emq__bulk_req req)
 void must_meta(struct fx *t, const char *queue, const char *field, const char *value)
 {
     struct emq__meta_field set = {emq_cstr(field), emq_cstr(value)};
-    struct emq__meta_req   req = {
-          .prefix = FX_PREFIX, .queue = emq_cstr(queue), .admin = S("root"), .set = &set, .n_set = 1};
+    struct emq__meta_req req = {
+        .prefix = FX_PREFIX, .queue = emq_cstr(queue), .admin = S("root"), .set = &set, .n_set = 1};
     struct emq__meta_res res;
 
     CHECK_STATUS(FX_CALL(t, meta, &req, &res), EMQ_OK);
@@ -434,7 +435,7 @@ const char *ids_in(struct fx *t, const char *queue, int state)
     struct emq__find_req req = {
         .prefix = FX_PREFIX, .queue = emq_cstr(queue), .state = state, .limit = 1000};
     struct emq__find_res res;
-    struct emq__buf      b;
+    struct emq__buf b;
 
     CHECK_STATUS(FX_CALL(t, find, &req, &res), EMQ_OK);
     emq__buf_init(&b, 1 << 20);
@@ -455,7 +456,7 @@ static struct emq__events_res read_events(struct fx *t, const char *queue, const
 static emq_str member(struct fx *t, emq_str json, const char *name)
 {
     struct emq__json v;
-    emq_str          out = {0};
+    emq_str out = {0};
 
     if (!emq__json_valid(json, NULL))
         fail_msg("an event is not JSON: %.*s", EMQ_STR_ARG(json));
@@ -467,7 +468,7 @@ static emq_str member(struct fx *t, emq_str json, const char *name)
 const char *events_after(struct fx *t, const char *queue, const char *cursor)
 {
     struct emq__events_res res = read_events(t, queue, cursor);
-    struct emq__buf        b;
+    struct emq__buf b;
 
     emq__buf_init(&b, 1 << 20);
     for (size_t i = 0; i < res.n; i++) {

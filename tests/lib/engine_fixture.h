@@ -16,26 +16,30 @@ enum fx_kind { FX_NAIVE, FX_SQLITE_FILE, FX_SQLITE_MEMORY, FX_KINDS };
 
 struct fx {
     struct emq__engine *e;
-    enum fx_kind        kind;
-    struct emq__arena   mem;    /* results of the helpers live here until the test ends */
-    emq_error           err;
-    int64_t             now_ms; /* of the last act that a helper made */
-    char                url[600];
-    atomic_int          broken; /* violations that the check decorator has found */
-    char                broken_line[700]; /* the first of them */
+    enum fx_kind kind;
+    struct emq__arena mem; /* results of the helpers live here until the test ends */
+    emq_error err;
+    int64_t now_ms; /* of the last act that a helper made */
+    char url[600];
+    atomic_int broken;     /* violations that the check decorator has found */
+    char broken_line[700]; /* the first of them */
 };
 
 typedef void (*fx_fn)(struct fx *t);
 
-#define FX_ENTRY(test_name, suffix, kind)                                                        \
-    static void test_name##suffix(void) { fx_run(test_name, kind); }                             \
-    __attribute__((used, section("emq_tests"), aligned(8))) static const struct emq_test         \
-        test_name##suffix##_entry = {#test_name #suffix, test_name##suffix};
-#define ENGINE_TEST(test_name)                                                                   \
-    static void test_name(struct fx *t);                                                         \
-    FX_ENTRY(test_name, __naive, FX_NAIVE)                                                       \
-    FX_ENTRY(test_name, __sqlite_file, FX_SQLITE_FILE)                                           \
-    FX_ENTRY(test_name, __sqlite_memory, FX_SQLITE_MEMORY)                                       \
+#define FX_ENTRY(test_name, suffix, kind)                                                  \
+    static void test_name##suffix(void)                                                    \
+    {                                                                                      \
+        fx_run(test_name, kind);                                                           \
+    }                                                                                      \
+    __attribute__((used, section("emq_tests"),                                             \
+                   aligned(8))) static const struct emq_test test_name##suffix##_entry = { \
+        #test_name #suffix, test_name##suffix};
+#define ENGINE_TEST(test_name)                             \
+    static void test_name(struct fx *t);                   \
+    FX_ENTRY(test_name, __naive, FX_NAIVE)                 \
+    FX_ENTRY(test_name, __sqlite_file, FX_SQLITE_FILE)     \
+    FX_ENTRY(test_name, __sqlite_memory, FX_SQLITE_MEMORY) \
     static void test_name(struct fx *t)
 
 void fx_run(fx_fn fn, enum fx_kind kind);
@@ -44,14 +48,14 @@ void fx_unchecked(struct fx *t);
 /* Opens an engine of this kind, undecorated. The folder is used by sqlite-file. */
 emq_status fx_open(enum fx_kind kind, const char *file, struct emq__engine **out,
                    struct emq__arena *mem, emq_error *err);
-bool       fx_available(enum fx_kind kind);
+bool fx_available(enum fx_kind kind);
 const char *fx_kind_name(enum fx_kind kind);
 /* Closes the engine and opens the same store again (nothing for engines in memory). */
 void fx_reopen(struct fx *t);
 
-#define FX_PREFIX EMQ_STR_LIT("emq")
+#define FX_PREFIX  EMQ_STR_LIT("emq")
 #define FX_LOCK_MS 30000
-#define S(text) emq_cstr(text)
+#define S(text)    emq_cstr(text)
 
 /* ---- calling: acts with prefix "emq"; a negative status ends the test, *_status give it back */
 
@@ -62,29 +66,29 @@ emq_status fx_called(struct fx *t, emq_status s, const int64_t *now_ms, const ch
                      const char *file, int line);
 
 struct emq__add_entry fx_entry(const char *queue, const char *data); /* name "job", opts "{}" */
-struct emq__added     add_entry(struct fx *t, struct emq__add_entry en);
-emq_str               must_add_entry(struct fx *t, struct emq__add_entry en); /* outcome OK */
-emq_str               must_add(struct fx *t, const char *queue, const char *data);
-emq_str               must_add_id(struct fx *t, const char *queue, const char *id);
-emq_str               must_add_delayed(struct fx *t, const char *queue, int64_t delay_ms);
-emq_str               must_add_priority(struct fx *t, const char *queue, int32_t priority);
-struct emq__added     add_dedup(struct fx *t, const char *queue, struct emq__dedup d);
+struct emq__added add_entry(struct fx *t, struct emq__add_entry en);
+emq_str must_add_entry(struct fx *t, struct emq__add_entry en); /* outcome OK */
+emq_str must_add(struct fx *t, const char *queue, const char *data);
+emq_str must_add_id(struct fx *t, const char *queue, const char *id);
+emq_str must_add_delayed(struct fx *t, const char *queue, int64_t delay_ms);
+emq_str must_add_priority(struct fx *t, const char *queue, int32_t priority);
+struct emq__added add_dedup(struct fx *t, const char *queue, struct emq__dedup d);
 /* All or none; results in t->mem. */
 struct emq__added *must_add_many(struct fx *t, const struct emq__add_entry *en, size_t n);
 
-struct emq__take  fx_take(int32_t count); /* worker "w", lock FX_LOCK_MS, at-least-once */
+struct emq__take fx_take(int32_t count); /* worker "w", lock FX_LOCK_MS, at-least-once */
 struct emq__taken take_with(struct fx *t, const char *queue, struct emq__take take);
 struct emq__taken take_n(struct fx *t, const char *queue, int32_t count);
-struct emq__job  *take_one(struct fx *t, const char *queue);  /* NULL: none */
-struct emq__job  *must_take(struct fx *t, const char *queue); /* ends the test when none */
+struct emq__job *take_one(struct fx *t, const char *queue);  /* NULL: none */
+struct emq__job *must_take(struct fx *t, const char *queue); /* ends the test when none */
 
 /* Entries by the owner of `j`; keep all. */
 struct emq__settle_entry fx_settle(const struct emq__job *j, enum emq__settle_kind kind);
-struct emq__settled      settle(struct fx *t, const struct emq__job *j, struct emq__settle_entry en);
-void                     settle_ok(struct fx *t, const struct emq__job *j); /* completed */
-void                     fail_ok(struct fx *t, const struct emq__job *j, const char *reason);
-void                     retry_ok(struct fx *t, const struct emq__job *j, int64_t delay_ms);
-void                     release_ok(struct fx *t, const struct emq__job *j, int64_t delay_ms);
+struct emq__settled settle(struct fx *t, const struct emq__job *j, struct emq__settle_entry en);
+void settle_ok(struct fx *t, const struct emq__job *j); /* completed */
+void fail_ok(struct fx *t, const struct emq__job *j, const char *reason);
+void retry_ok(struct fx *t, const struct emq__job *j, int64_t delay_ms);
+void release_ok(struct fx *t, const struct emq__job *j, int64_t delay_ms);
 
 struct emq__extended extend(struct fx *t, const struct emq__job *j, int64_t lock_ms);
 struct emq__sweep_res sweep(struct fx *t, const char *queue, int64_t max_stalled);
@@ -93,24 +97,24 @@ void advance(struct fx *t, int64_t ms);
 emq_status change(struct fx *t, const char *queue, emq_str id, struct emq__change c);
 #define CHANGE(t, queue, id, ...) change(t, queue, id, (struct emq__change){__VA_ARGS__})
 struct emq__bulk_res bulk(struct fx *t, struct emq__bulk_req req); /* prefix is filled in */
-void       must_meta(struct fx *t, const char *queue, const char *field, const char *value);
+void must_meta(struct fx *t, const char *queue, const char *field, const char *value);
 emq_status write_job(struct fx *t, const char *queue, emq_str id, struct emq__auth auth,
                      enum emq__write_kind kind, const char *text, int64_t keep);
 emq_status dedup(struct fx *t, const char *queue, const char *id, const char *owner, bool release,
                  struct emq__dedup_res *res);
 
-struct emq__job      *get_job(struct fx *t, const char *queue, emq_str id); /* NULL: none */
-struct emq__job      *must_get(struct fx *t, const char *queue, emq_str id);
-int                   state_of(struct fx *t, const char *queue, emq_str id); /* 0: none */
+struct emq__job *get_job(struct fx *t, const char *queue, emq_str id); /* NULL: none */
+struct emq__job *must_get(struct fx *t, const char *queue, emq_str id);
+int state_of(struct fx *t, const char *queue, emq_str id); /* 0: none */
 struct emq__stats_res stats(struct fx *t, const char *queue);
-struct emq__dump_res  dump(struct fx *t, const char *queue);
+struct emq__dump_res dump(struct fx *t, const char *queue);
 /* Ids of a state in order, joined by spaces. */
 const char *ids_in(struct fx *t, const char *queue, int state);
 /* "added 1, waiting 1, active 1": events after a cursor ("" = all), oldest first. */
 const char *events_after(struct fx *t, const char *queue, const char *cursor);
-emq_str     event_cursor(struct fx *t, const char *queue); /* of the newest event */
+emq_str event_cursor(struct fx *t, const char *queue); /* of the newest event */
 /* The JSON of the last event of this name; empty if none. */
-emq_str     last_event(struct fx *t, const char *queue, const char *name);
+emq_str last_event(struct fx *t, const char *queue, const char *name);
 
 #define CHECK_HAS(str, text) check_has(str, text, __FILE__, __LINE__)
 void check_has(emq_str s, const char *text, const char *file, int line);

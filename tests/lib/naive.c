@@ -40,7 +40,7 @@ void nv_free_str(emq_str s)
 {
     union {
         const char *in;
-        void       *out;
+        void *out;
     } u = {s.ptr};
     free(u.out);
 }
@@ -200,10 +200,11 @@ struct emq__job *nv_job_copy(struct naive *n, const struct nv_job *job, struct e
         abort();
     *out = job->j;
     emq_str *const strings[] = {
-        &out->prefix,       &out->queue,      &out->id,       &out->name,     &out->data.bytes,
-        &out->result.bytes, &out->opts,       &out->failed_reason, &out->stacktrace,
-        &out->progress,     &out->processed_by, &out->deferred_failure, &out->dedup_id,
-        &out->group,        &out->parent_key, &out->parent,   &out->scheduler, &out->token,
+        &out->prefix,     &out->queue,        &out->id,           &out->name,
+        &out->data.bytes, &out->result.bytes, &out->opts,         &out->failed_reason,
+        &out->stacktrace, &out->progress,     &out->processed_by, &out->deferred_failure,
+        &out->dedup_id,   &out->group,        &out->parent_key,   &out->parent,
+        &out->scheduler,  &out->token,
     };
     for (size_t i = 0; i < EMQ_ARRAY_LEN(strings); i++)
         *strings[i] = nv_put(mem, *strings[i]);
@@ -246,7 +247,7 @@ const emq_str *nv_meta(const struct nv_queue *q, const char *field)
 int64_t nv_meta_i64(const struct nv_queue *q, const char *field)
 {
     const emq_str *v = nv_meta(q, field);
-    int64_t        out;
+    int64_t out;
     return v && emq__str_to_i64(*v, &out) && out > 0 ? out : 0;
 }
 
@@ -287,7 +288,7 @@ void nv_event_i64(struct emq__buf *b, const char *key, int64_t value)
 static int64_t max_events(const struct nv_queue *q)
 {
     const emq_str *v = nv_meta(q, "opts.maxLenEvents");
-    int64_t        out;
+    int64_t out;
     return v && emq__str_to_i64(*v, &out) && out >= 0 ? out : 10000;
 }
 
@@ -359,7 +360,7 @@ emq_status nv_receipt(struct naive *n, const struct emq__call *call, const char 
         return EMQ_OK;
     }
     struct nv_receipt *fresh = nv_alloc(sizeof *fresh);
-    emq_str            copy = nv_dup(call->session);
+    emq_str copy = nv_dup(call->session);
     fresh->session = nv_alloc(copy.len + 1);
     memcpy(fresh->session, copy.ptr, copy.len);
     nv_free_str(copy);
@@ -450,7 +451,7 @@ static const struct emq__engine_ops naive_ops = {
 #define NV_OP(act, mutating) .act = nv_act_##act,
     EMQ__ACTS(NV_OP)
 #undef NV_OP
-    .ticket = naive_ticket,
+        .ticket = naive_ticket,
     .interrupt = naive_interrupt,
     .advance = naive_advance,
     .close = naive_close,

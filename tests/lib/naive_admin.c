@@ -29,7 +29,7 @@ static emq_status do_write(struct naive *n, const struct emq__write_req *req,
                            struct emq__write_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct nv_queue *q = nv_queue_find(n, req->prefix, req->queue);
-    struct nv_job   *job = nv_job_visible(q, req->id);
+    struct nv_job *job = nv_job_visible(q, req->id);
 
     (void)mem;
     if (!req->auth.token.len && !req->auth.admin.len)
@@ -153,12 +153,11 @@ static emq_status do_change(struct naive *n, const struct emq__change_req *req,
         abort();
     for (size_t i = 0; i < req->n; i++) {
         struct emq__settled *out = &res->changed[i];
-        struct nv_job       *job = nv_job_visible(q, req->ids[i]);
+        struct nv_job *job = nv_job_visible(q, req->ids[i]);
         if (!job) {
             out->outcome = EMQ_NOT_FOUND;
         } else if (!allowed(n, job, req->change.kind)) {
-            out->outcome =
-                req->change.kind == EMQ__CHANGE_REMOVE ? EMQ_LOCKED : EMQ_WRONG_STATE;
+            out->outcome = req->change.kind == EMQ__CHANGE_REMOVE ? EMQ_LOCKED : EMQ_WRONG_STATE;
             out->state = job->j.state;
         } else {
             out->state = change_job(n, q, job, &req->change, false);
@@ -180,9 +179,9 @@ static emq_status do_bulk(struct naive *n, const struct emq__bulk_req *req,
                           struct emq__bulk_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct nv_queue *q = nv_queue_find(n, req->prefix, req->queue);
-    int64_t          limit = req->limit > 0 ? req->limit : EMQ__BATCH_MAX;
-    size_t           count, at = 0;
-    struct nv_job  **list = nv_sorted(q, req->state, &count);
+    int64_t limit = req->limit > 0 ? req->limit : EMQ__BATCH_MAX;
+    size_t count, at = 0;
+    struct nv_job **list = nv_sorted(q, req->state, &count);
 
     (void)err;
     if (req->after_id.len) {
@@ -323,8 +322,8 @@ static emq_status do_meta(struct naive *n, const struct emq__meta_req *req,
     if (!res->fields)
         abort();
     for (size_t i = 0; i < q->n_meta; i++)
-        res->fields[i] = (struct emq__meta_field){nv_put(mem, q->meta[i].field),
-                                                  nv_put(mem, q->meta[i].value)};
+        res->fields[i] =
+            (struct emq__meta_field){nv_put(mem, q->meta[i].field), nv_put(mem, q->meta[i].value)};
     return EMQ_OK;
 }
 NV_ACT_ONCE(meta)

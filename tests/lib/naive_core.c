@@ -69,9 +69,9 @@ int64_t nv_next_due(const struct nv_queue *q)
 
 int64_t nv_promote_due(struct naive *n, struct nv_queue *q, int64_t limit)
 {
-    size_t          count;
+    size_t count;
     struct nv_job **due = nv_sorted(q, EMQ_DELAYED, &count);
-    int64_t         done = 0;
+    int64_t done = 0;
 
     for (size_t i = 0; i < count && done < limit && due[i]->j.due_at_ms <= n->now_ms; i++) {
         due[i]->j.delay_ms = 0;
@@ -163,12 +163,12 @@ static void key_replace(struct naive *n, struct nv_queue *q, struct nv_dedup *k,
     nv_free_str(owner_id);
 }
 
-emq_status nv_dedup_apply(struct naive *n, struct nv_queue *q, struct nv_job *job, emq_str *owner_id,
-                          int *state, bool *kept, struct emq__arena *mem)
+emq_status nv_dedup_apply(struct naive *n, struct nv_queue *q, struct nv_job *job,
+                          emq_str *owner_id, int *state, bool *kept, struct emq__arena *mem)
 {
     const struct emq__dedup *d = &job->dedup;
-    struct nv_dedup         *k;
-    struct nv_job           *owner = NULL;
+    struct nv_dedup *k;
+    struct nv_job *owner = NULL;
 
     *kept = false;
     if (!d->id.len)
@@ -251,7 +251,7 @@ void nv_remove(struct naive *n, struct nv_queue *q, struct nv_job *job, bool rel
 
 static void retain(struct naive *n, struct nv_queue *q, int state, const struct emq__keep *keep)
 {
-    size_t          count;
+    size_t count;
     struct nv_job **list = nv_sorted(q, state, &count);
 
     for (size_t i = 0; i < count; i++) {
@@ -327,7 +327,7 @@ int nv_complete(struct naive *n, struct nv_queue *q, struct nv_job *job, struct 
 struct emq__keep nv_keep_failed(const struct nv_job *job)
 {
     struct emq__arena mem = {0};
-    struct emq__opts  o;
+    struct emq__opts o;
 
     (void)emq__opts_read(job->j.opts, &mem, &o);
     emq__arena_free(&mem);
@@ -338,7 +338,7 @@ int nv_fail(struct naive *n, struct nv_queue *q, struct nv_job *job, emq_str rea
             const struct emq__keep *keep)
 {
     struct emq__keep own = nv_keep_failed(job);
-    struct emq__buf  b;
+    struct emq__buf b;
 
     job->j.failed_reason = nv_put(&job->mem, reason);
     nv_event_begin(&b, "failed", job->j.id);

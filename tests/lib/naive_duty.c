@@ -51,8 +51,8 @@ static emq_status do_claims(struct naive *n, const struct emq__claims_req *req,
         abort();
     for (size_t i = 0; i < n->n_queues; i++) {
         struct nv_queue *q = n->queues[i];
-        size_t           count;
-        struct nv_job  **active = nv_sorted(q, EMQ_ACTIVE, &count);
+        size_t count;
+        struct nv_job **active = nv_sorted(q, EMQ_ACTIVE, &count);
         for (size_t k = 0; k < count && emq__str_eq(q->prefix, req->prefix); k++)
             if (is_token_of(active[k]->j.token, req->worker))
                 res->jobs[res->n++] = nv_job_copy(n, active[k], mem);
@@ -89,7 +89,7 @@ static emq_status do_sweep(struct naive *n, const struct emq__sweep_req *req,
                            struct emq__sweep_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct nv_queue *q = nv_queue_find(n, req->prefix, req->queue);
-    size_t           count, ended = 0;
+    size_t count, ended = 0;
 
     (void)err;
     if (!q)

@@ -33,7 +33,7 @@ static struct nv_stage *stage_make(struct naive *n, emq_str prefix, emq_str name
 static struct nv_job *job_of_entry(struct naive *n, const struct nv_queue *q,
                                    const struct emq__add_entry *en, emq_str id)
 {
-    struct nv_job   *job = nv_job_new();
+    struct nv_job *job = nv_job_new();
     struct emq__job *j = &job->j;
 
     j->prefix = nv_put(&job->mem, q->prefix);
@@ -61,8 +61,8 @@ static void add_one(struct naive *n, const struct emq__add_entry *en, struct nv_
                     struct emq__added *out, struct emq__arena *mem)
 {
     struct nv_queue *q = nv_queue_make(n, en->prefix, en->queue);
-    char             number[24];
-    emq_str          id = en->id;
+    char number[24];
+    emq_str id = en->id;
 
     q->id_counter++;
     snprintf(number, sizeof number, "%lld", (long long)q->id_counter);
@@ -123,15 +123,15 @@ NV_ACT_ONCE(add)
 static int64_t publish_queue(struct naive *n, struct nv_queue *q, const struct nv_stage *stage,
                              struct emq__arena *mem)
 {
-    size_t          count;
+    size_t count;
     struct nv_job **staged = nv_sorted(q, NV_STAGED, &count);
-    int64_t         done = 0;
+    int64_t done = 0;
 
     for (size_t i = 0; i < count; i++) {
         struct nv_job *job = staged[i];
-        emq_str        owner;
-        int            state;
-        bool           kept;
+        emq_str owner;
+        int state;
+        bool kept;
         if (job->stage != stage)
             continue;
         job->stage = NULL;
@@ -205,7 +205,9 @@ static struct emq__job *pop(struct naive *n, struct nv_queue *q, struct nv_job *
     return out;
 }
 
-struct limit { int64_t max, duration_ms; };
+struct limit {
+    int64_t max, duration_ms;
+};
 
 static struct limit effective_limit(const struct nv_queue *q, const struct emq__take *t)
 {
@@ -262,8 +264,8 @@ static void take_from_line(struct naive *n, struct nv_queue *q, const struct emq
         }
         hand_out(n, q, job, t);
         count_limit(n, q, l);
-        out->jobs[out->n++] = t->mode == EMQ_FIRE_AND_FORGET ? pop(n, q, job, mem)
-                                                             : nv_job_copy(n, job, mem);
+        out->jobs[out->n++] =
+            t->mode == EMQ_FIRE_AND_FORGET ? pop(n, q, job, mem) : nv_job_copy(n, job, mem);
     }
 }
 
@@ -338,9 +340,9 @@ static int fail_for_good(struct naive *n, struct nv_queue *q, struct nv_job *job
                          const struct emq__keep *keep)
 {
     struct emq__arena mem = {0};
-    struct emq__opts  o;
-    int32_t           made = ++job->j.attempts_made;
-    struct emq__buf   b;
+    struct emq__opts o;
+    int32_t made = ++job->j.attempts_made;
+    struct emq__buf b;
 
     (void)emq__opts_read(job->j.opts, &mem, &o);
     emq__arena_free(&mem);
@@ -355,7 +357,8 @@ static int fail_for_good(struct naive *n, struct nv_queue *q, struct nv_job *job
 }
 
 /* Owner or admin? EMQ_OK when this entry may settle the job. */
-static emq_status may_settle(struct naive *n, struct nv_job *job, const struct emq__settle_entry *en)
+static emq_status may_settle(struct naive *n, struct nv_job *job,
+                             const struct emq__settle_entry *en)
 {
     bool active = job->j.state == EMQ_ACTIVE;
 
@@ -421,7 +424,7 @@ static emq_status do_settle(struct naive *n, const struct emq__settle_req *req,
                             struct emq__settle_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct nv_queue *q = nv_queue_find(n, req->prefix, req->queue);
-    int64_t          finished = q ? q->totals.completed + q->totals.failed : 0;
+    int64_t finished = q ? q->totals.completed + q->totals.failed : 0;
 
     if (req->n > EMQ__BATCH_MAX)
         return emq__fail(err, EMQ_E_INVALID, 0, "settle", "%zu entries; at most %d", req->n,

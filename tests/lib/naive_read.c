@@ -34,10 +34,10 @@ NV_ACT(jobs)
 static int64_t oldest_waiting(const struct nv_queue *q)
 {
     static const int states[] = {EMQ_WAITING, EMQ_PRIORITIZED};
-    int64_t          at = 0;
+    int64_t at = 0;
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(states) && !at; i++) {
-        size_t          count;
+        size_t count;
         struct nv_job **line = nv_sorted(q, states[i], &count);
         if (count)
             at = line[0]->j.timestamp_at_ms;
@@ -80,7 +80,7 @@ NV_ACT(stats)
 static emq_status do_find(struct naive *n, const struct emq__find_req *req,
                           struct emq__find_res *res, struct emq__arena *mem, emq_error *err)
 {
-    size_t          count, at = 0;
+    size_t count, at = 0;
     struct nv_job **list = nv_sorted(nv_queue_find(n, req->prefix, req->queue), req->state, &count);
 
     (void)err;
@@ -168,14 +168,14 @@ static emq_status do_events(struct naive *n, const struct emq__events_req *req,
                             struct emq__events_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct nv_queue *q = nv_queue_find(n, req->prefix, req->queue);
-    int64_t          ms = 0, seq = 0;
+    int64_t ms = 0, seq = 0;
 
     if (emq__str_is(req->after, "$")) {
         ms = q ? q->last_event_ms : 0;
         seq = q ? q->last_event_seq : 0;
     } else if (req->after.len && !event_id(req->after, &ms, &seq)) {
-        return emq__fail(err, EMQ_E_INVALID, 0, "events", "cursor \"%.*s\"; \"\", \"$\" or \"ms-seq\"",
-                         EMQ_STR_ARG(req->after));
+        return emq__fail(err, EMQ_E_INVALID, 0, "events",
+                         "cursor \"%.*s\"; \"\", \"$\" or \"ms-seq\"", EMQ_STR_ARG(req->after));
     }
     size_t count = q ? q->n_events : 0;
     res->events = must(emq__arena_zalloc(mem, count + 1, sizeof *res->events));
@@ -240,7 +240,7 @@ static emq_status do_dump(struct naive *n, const struct emq__dump_req *req,
     if (!q || !q->exists)
         return EMQ_OK;
     for (int state = 1; state <= EMQ_STATE_COUNT; state++) {
-        size_t          count;
+        size_t count;
         struct nv_job **list = nv_sorted(q, state, &count);
         for (size_t i = 0; i < count; i++)
             res->jobs[res->n++] = nv_job_copy(n, list[i], mem);

@@ -21,7 +21,7 @@ bool sim_chance(struct sim *s, unsigned percent)
 
 void sim_note(struct sim *s, const char *fmt, ...)
 {
-    size_t  used = strlen(s->what);
+    size_t used = strlen(s->what);
     va_list ap;
 
     va_start(ap, fmt);
@@ -32,7 +32,7 @@ void sim_note(struct sim *s, const char *fmt, ...)
 void sim_broken(struct sim *s, const char *fmt, ...)
 {
     enum { LINES = EMQ_ARRAY_LEN(s->log) };
-    char    text[700];
+    char text[700];
     va_list ap;
 
     va_start(ap, fmt);
@@ -80,12 +80,12 @@ static void on_broken(void *user, const char *line)
 
 static void produce(struct sim *s)
 {
-    struct emq__arena            mem = {0};
-    struct emq__add_entry        en = fx_entry("q", "{}");
+    struct emq__arena mem = {0};
+    struct emq__add_entry en = fx_entry("q", "{}");
     const struct emq__add_entry *list[] = {&en};
     struct emq__add_req req = {.call = {EMQ_STR_LIT("producer"), 0}, .entries = list, .n = 1};
     struct emq__add_res res;
-    struct sim_job     *job;
+    struct sim_job *job;
 
     if (!s->producer_doubt) {
         if (s->n_jobs == SIM_JOBS)
@@ -114,12 +114,13 @@ static void produce(struct sim *s)
 static void administrate(struct sim *s)
 {
     static const struct emq__meta_field settings[] = {
-        {{"paused", 6}, {"1", 1}}, {{"paused", 6}, {"", 0}},         {{"paused", 6}, {"", 0}},
+        {{"paused", 6}, {"1", 1}}, {{"paused", 6}, {"", 0}},        {{"paused", 6}, {"", 0}},
         {{"paused", 6}, {"", 0}},  {{"concurrency", 11}, {"4", 1}}, {{"concurrency", 11}, {"", 0}},
     };
     const struct emq__meta_field *set = &settings[sim_pick(s, EMQ_ARRAY_LEN(settings))];
-    struct emq__arena             mem = {0};
-    struct emq__meta_req req = {.prefix = FX_PREFIX, .queue = EMQ_STR_LIT("q"), .set = set, .n_set = 1};
+    struct emq__arena mem = {0};
+    struct emq__meta_req req = {
+        .prefix = FX_PREFIX, .queue = EMQ_STR_LIT("q"), .set = set, .n_set = 1};
     struct emq__meta_res res;
 
     sim_note(s, "%s=%s %s", set->field.ptr, set->value.ptr,
@@ -148,7 +149,7 @@ static void hash(struct sim *s, const void *p, size_t n)
 
 static void check_hand_out(struct sim *s, const struct emq__job *j)
 {
-    char            id[24];
+    char id[24];
     struct sim_job *job;
 
     (void)snprintf(id, sizeof id, "%.*s", EMQ_STR_ARG(j->id));
@@ -235,10 +236,11 @@ static void settle_down(struct sim *s)
 {
     static const struct emq__meta_field normal[] = {{{"paused", 6}, {"", 0}},
                                                     {{"concurrency", 11}, {"", 0}}};
-    struct emq__arena    mem = {0};
-    struct emq__meta_req req = {.prefix = FX_PREFIX, .queue = EMQ_STR_LIT("q"), .set = normal, .n_set = 2};
+    struct emq__arena mem = {0};
+    struct emq__meta_req req = {
+        .prefix = FX_PREFIX, .queue = EMQ_STR_LIT("q"), .set = normal, .n_set = 2};
     struct emq__meta_res res;
-    int                  limit = s->step + 20000;
+    int limit = s->step + 20000;
 
     s->faults = false;
     if (s->under->ops->meta(s->under, &req, &res, &mem, NULL) != EMQ_OK)
@@ -260,9 +262,9 @@ static void settle_down(struct sim *s)
 
 uint64_t sim_run(enum fx_kind kind, uint64_t seed, int steps)
 {
-    struct sim       *s = calloc(1, sizeof *s);
+    struct sim *s = calloc(1, sizeof *s);
     struct emq__arena mem = {0};
-    emq_error         err = {0};
+    emq_error err = {0};
 
     assert_non_null(s);
     s->seed = s->random = seed;

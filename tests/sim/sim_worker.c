@@ -8,7 +8,7 @@
 void sim_worker_start(struct sim *s, int index)
 {
     struct sim_worker *w = &s->workers[index];
-    int                incarnation = w->incarnation + 1;
+    int incarnation = w->incarnation + 1;
 
     *w = (struct sim_worker){.incarnation = incarnation};
     (void)snprintf(w->name, sizeof w->name, "w%d.%d", index, incarnation);
@@ -34,7 +34,7 @@ static void hold(struct sim *s, struct sim_worker *w, const struct emq__taken *t
 {
     for (size_t i = 0; i < taken->n; i++) {
         const struct emq__job *j = taken->jobs[i];
-        struct sim_held       *h;
+        struct sim_held *h;
 
         if (w->n_held == SIM_SLOTS)
             sim_broken(s, "%s got more than it asked for", w->name);
@@ -56,13 +56,13 @@ static bool doubt_stays(emq_status st, bool first)
 
 static void send_take(struct sim *s, struct sim_worker *w, bool first)
 {
-    struct emq__arena    mem = {0};
+    struct emq__arena mem = {0};
     struct emq__take_req req = {.call = {emq_cstr(w->session), w->seq},
                                 .prefix = FX_PREFIX,
                                 .queue = EMQ_STR_LIT("q"),
                                 .take = w->take};
     struct emq__take_res res;
-    emq_status           st;
+    emq_status st;
 
     req.take.worker = emq_cstr(w->name);
     st = s->e->ops->take(s->e, &req, &res, &mem, NULL);
@@ -96,13 +96,14 @@ static void judge(struct sim *s, struct sim_worker *w, emq_status outcome)
 
     if (owner != (outcome == EMQ_OK))
         sim_broken(s, "%s settled %s with %s: %s, but it is %s", w->name, w->settle_id,
-                   w->settle_token, emq_status_name(outcome), owner ? "the owner" : "not the owner");
+                   w->settle_token, emq_status_name(outcome),
+                   owner ? "the owner" : "not the owner");
 }
 
 static void settled(struct sim *s, struct sim_worker *w, emq_status outcome)
 {
     struct sim_held *h = held_of(w, emq_cstr(w->settle_id), emq_cstr(w->settle_token));
-    struct sim_job  *job = sim_job_of(s, w->settle_id);
+    struct sim_job *job = sim_job_of(s, w->settle_id);
 
     if (outcome == EMQ_OK && w->settle.kind == EMQ__SETTLE_COMPLETED && job &&
         ++job->completions > 1)
@@ -113,16 +114,16 @@ static void settled(struct sim *s, struct sim_worker *w, emq_status outcome)
 
 static void send_settle(struct sim *s, struct sim_worker *w, bool first)
 {
-    struct emq__arena               mem = {0};
-    struct emq__settle_entry        en = w->settle;
+    struct emq__arena mem = {0};
+    struct emq__settle_entry en = w->settle;
     const struct emq__settle_entry *list[] = {&en};
-    struct emq__settle_req          req = {.call = {emq_cstr(w->session), w->seq},
-                                           .prefix = FX_PREFIX,
-                                           .queue = EMQ_STR_LIT("q"),
-                                           .entries = list,
-                                           .n = 1};
+    struct emq__settle_req req = {.call = {emq_cstr(w->session), w->seq},
+                                  .prefix = FX_PREFIX,
+                                  .queue = EMQ_STR_LIT("q"),
+                                  .entries = list,
+                                  .n = 1};
     struct emq__settle_res res;
-    emq_status             st;
+    emq_status st;
 
     en.id = emq_cstr(w->settle_id);
     en.auth.token = emq_cstr(w->settle_token);
@@ -177,12 +178,12 @@ static void finish(struct sim *s, struct sim_worker *w, struct sim_held *h)
 
 static void renew(struct sim *s, struct sim_worker *w)
 {
-    struct emq__arena               mem = {0};
-    struct emq__extend_entry        en[SIM_SLOTS];
+    struct emq__arena mem = {0};
+    struct emq__extend_entry en[SIM_SLOTS];
     const struct emq__extend_entry *list[SIM_SLOTS];
-    struct emq__extend_req          req = {list, w->n_held, SIM_LOCK_MS};
-    struct emq__extend_res          res;
-    int64_t                         sent = s->now_ms;
+    struct emq__extend_req req = {list, w->n_held, SIM_LOCK_MS};
+    struct emq__extend_res res;
+    int64_t sent = s->now_ms;
 
     for (size_t i = 0; i < w->n_held; i++) {
         en[i] = (struct emq__extend_entry){FX_PREFIX, EMQ_STR_LIT("q"), emq_cstr(w->held[i].id),
@@ -203,11 +204,12 @@ static void renew(struct sim *s, struct sim_worker *w)
 
 static void sweep_and_promote(struct sim *s)
 {
-    struct emq__arena       mem = {0};
-    struct emq__sweep_req   sweep = {.prefix = FX_PREFIX, .queue = EMQ_STR_LIT("q"),
-                                     .max_stalled = SIM_MAX_STALLED,
-                                     .limit = (int32_t)(1 + sim_pick(s, 10))};
-    struct emq__sweep_res   swept;
+    struct emq__arena mem = {0};
+    struct emq__sweep_req sweep = {.prefix = FX_PREFIX,
+                                   .queue = EMQ_STR_LIT("q"),
+                                   .max_stalled = SIM_MAX_STALLED,
+                                   .limit = (int32_t)(1 + sim_pick(s, 10))};
+    struct emq__sweep_res swept;
     struct emq__promote_req promote = {FX_PREFIX, EMQ_STR_LIT("q"), 10};
     struct emq__promote_res promoted;
 

@@ -7,7 +7,7 @@
 static int from_environment(const char *name, int usual)
 {
     const char *text = getenv(name);
-    int         n = text ? (int)strtol(text, NULL, 10) : 0;
+    int n = text ? (int)strtol(text, NULL, 10) : 0;
     return n > 0 ? n : usual;
 }
 
