@@ -467,12 +467,11 @@ struct emq__dump_res {
 
 /* name, mutating. Everything that must exist per act is generated from this list. */
 /* clang-format off */
-#define EMQ__ACTS(X)                                                                           \
-    X(add, 1)                                                                                  \
-    X(publish, 1) X(take, 1) X(settle, 1) X(extend, 1) X(claims, 0) X(sweep, 1) X(promote, 1)  \
-        X(wait, 0) X(wake, 0) X(write, 1) X(change, 1) X(bulk, 1) X(obliterate, 1) X(dedup, 1) \
-            X(meta, 1) X(jobs, 0) X(stats, 0) X(find, 0) X(queues, 0) X(logs, 0) X(events, 0)  \
-                X(history, 0) X(dump, 0)
+#define EMQ__ACTS(X)                                                                             \
+    X(add, 1) X(publish, 1) X(take, 1) X(settle, 1) X(extend, 1) X(claims, 0) X(sweep, 1)        \
+    X(promote, 1) X(wait, 0) X(wake, 0) X(write, 1) X(change, 1) X(bulk, 1) X(obliterate, 1)     \
+    X(dedup, 1) X(meta, 1) X(jobs, 0) X(stats, 0) X(find, 0) X(queues, 0) X(logs, 0)             \
+    X(events, 0) X(history, 0) X(dump, 0)
 /* clang-format on */
 
 struct emq__engine_ops {
