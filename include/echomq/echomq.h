@@ -279,6 +279,14 @@ typedef struct emq_new_job {
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add_many(emq_client *c, const emq_new_job *const *jobs,
                                                      size_t n, emq_added *const *out,
                                                      emq_error *err);
+/* The same; `progress` is told after each slice how many of `total` the store has: nothing of a
+ * staged batch is visible before the end. From the calling thread, without a lock held. */
+typedef void (*emq_progress_fn)(size_t done, size_t total, void *user);
+ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add_many_watched(emq_client *c,
+                                                             const emq_new_job *const *jobs,
+                                                             size_t n, emq_added *const *out,
+                                                             emq_progress_fn progress, void *user,
+                                                             emq_error *err);
 
 /* ---- one job ----------------------------------------------------------------------------- */
 

@@ -280,6 +280,12 @@ static int batch_parse(struct cli *cli, struct batch *b, emq_str queue, emq_str 
     return CLI_OK;
 }
 
+static void show_progress(size_t done, size_t total, void *user)
+{
+    (void)total;
+    cli_bar_step(user, (int64_t)done);
+}
+
 static int batch_send(struct cli *cli, struct batch *b, bool must_add)
 {
     emq_error err;
@@ -293,9 +299,8 @@ static int batch_send(struct cli *cli, struct batch *b, bool must_add)
     }
     struct cli_bar bar;
     cli_bar_start(&bar, cli, "adding", (int64_t)b->n);
-    emq_status s = emq_add_many(cli->client, (const emq_new_job *const *)b->jobs, b->n, out, &err);
-    if (s == EMQ_OK)
-        cli_bar_step(&bar, (int64_t)b->n);
+    emq_status s = emq_add_many_watched(cli->client, (const emq_new_job *const *)b->jobs, b->n, out,
+                                        show_progress, &bar, &err);
     cli_bar_end(&bar);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);

@@ -107,7 +107,9 @@ struct many {
     struct emq__added *added;               /* all outcomes; ids in `ids`; NULL: nobody asks */
     emq_str *dedup;                         /* beside them: the dedup ids, the caller's bytes */
     struct emq__arena ids;
-    int64_t n_ok; /* entries that the stage took */
+    int64_t n_ok;             /* entries that the stage took */
+    emq_progress_fn progress; /* NULL: nobody watches */
+    void *user;
 };
 
 /* Makes entry i in `out`; its error names the entry. */
@@ -275,6 +277,8 @@ static emq_status add_all(struct many *m, size_t slices, emq_error *err)
         emq__arena_free(&mem);
         if (s != EMQ_OK)
             return s;
+        if (m->progress)
+            m->progress(from + n, m->n, m->user);
     }
     return slices > 1 ? publish(m, stage, err) : EMQ_OK;
 }
@@ -307,7 +311,14 @@ static emq_status check_outs(emq_added *const *out, size_t n, emq_error *err)
 emq_status emq_add_many(emq_client *c, const emq_new_job *const *jobs, size_t n,
                         emq_added *const *out, emq_error *err)
 {
-    struct many m = {.c = c, .jobs = jobs, .n = n};
+    return emq_add_many_watched(c, jobs, n, out, NULL, NULL, err);
+}
+
+emq_status emq_add_many_watched(emq_client *c, const emq_new_job *const *jobs, size_t n,
+                                emq_added *const *out, emq_progress_fn progress, void *user,
+                                emq_error *err)
+{
+    struct many m = {.c = c, .jobs = jobs, .n = n, .progress = progress, .user = user};
     size_t slices = 0;
 
     emq_status s = emq__client_check(c, where_many, err);

@@ -148,3 +148,13 @@ load common
     [ "$(emq show q x --data)" = 1 ]
     expect 1 emq add q --batch batch --must-add
 }
+
+@test "a long batch shows a bar on a terminal, and only there" {
+    for i in $(seq 1 2500); do echo "{\"data\":$i}"; done >batch
+    run script -qec "emq add q --batch batch" /dev/null
+    [[ $output == *"adding ["*"] 2500/2500"* ]]
+    run script -qec "emq add q --batch batch --quiet" /dev/null
+    [[ $output != *adding* ]]
+    expect 0 emq add q --batch batch
+    [[ $stderr != *adding* ]]
+}

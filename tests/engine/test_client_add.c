@@ -198,6 +198,41 @@ EMQ_TEST(more_than_a_thousand_jobs_are_staged_and_published_by_one_act)
     fixture_close(&f);
 }
 
+struct watcher {
+    struct fixture *f;
+    size_t calls, done, total;
+};
+
+static void watch_slices(size_t done, size_t total, void *user)
+{
+    struct watcher *w = user;
+
+    CHECK(done > w->done);
+    CHECK_INT(count_of_state(w->f, EMQ_WAITING), 0);
+    w->calls++;
+    w->done = done;
+    w->total = total;
+}
+
+EMQ_TEST(who_watches_a_long_batch_is_told_after_each_slice_and_sees_nothing_before_the_end)
+{
+    enum { N = 2500 };
+    struct fixture f;
+    emq_new_job job = {.size = sizeof job, .queue = Q, .data = S("1")};
+    const emq_new_job *list[N];
+    struct watcher w = {.f = &f};
+
+    fixture_open(&f);
+    for (size_t i = 0; i < N; i++)
+        list[i] = &job;
+    CHECK_STATUS(emq_add_many_watched(f.c, list, N, NULL, watch_slices, &w, NULL), EMQ_OK);
+    CHECK_INT(w.calls, 3);
+    CHECK_INT(w.done, N);
+    CHECK_INT(w.total, N);
+    CHECK_INT(count_of_state(&f, EMQ_WAITING), N);
+    fixture_close(&f);
+}
+
 EMQ_TEST(more_than_eight_megabytes_are_sliced_by_size)
 {
     struct fixture f;
