@@ -175,6 +175,17 @@ static void make_schema(struct bare *b)
     (void)sqlite3_finalize(st);
 }
 
+/* SQLite's own handler naps up to 100 ms: no reference for what two processes could do. */
+static int on_busy(void *arg, int count)
+{
+    enum { NAP_NS = 100000, NAPS_MAX = 600000 };
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+
+    (void)arg;
+    (void)nanosleep(&nap, NULL);
+    return count < NAPS_MAX;
+}
+
 /* The busy handler is not asked here, and two processes may begin with the same new file. */
 static void log_mode(struct bare *b)
 {
@@ -200,7 +211,7 @@ void bare_open(struct bare *b, const struct plan *p, int index)
     b->delay_ms = p->delay_ms;
     b->keep_all = p->keep_all;
     must(b, sqlite3_open(p->path, &b->db), SQLITE_OK);
-    (void)sqlite3_busy_timeout(b->db, 60000);
+    (void)sqlite3_busy_handler(b->db, on_busy, NULL);
     (void)snprintf(pragma, sizeof pragma, "PRAGMA synchronous=%s", sync_name(p->sync));
     log_mode(b);
     run(b, pragma);

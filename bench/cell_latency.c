@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From the call of emq_add() in one process to the handler in another, one job every 3 ms, each
+ * From the call of emq_add() in one process to the handler in another, one job every 5 ms, each
  * process on a CPU of its own. The reference does the same two transactions and a byte in a pipe.
  */
 #include "bare.h"
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GAP_NS = 3000000 };
+enum { GAP_NS = 5000000 };
 
 static void nap(void)
 {
