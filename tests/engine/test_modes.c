@@ -105,6 +105,24 @@ ENGINE_TEST(fire_and_forget_removes_the_job_in_the_take)
     CHECK_EVENTS(t, "q", "", "added 1, waiting 1, active 1, removed 1");
 }
 
+ENGINE_TEST(fire_and_forget_brings_a_kept_next_job_into_line_before_those_behind_it)
+{
+    struct emq__add_entry en = fx_entry("q", "owner"), later = fx_entry("q", "later");
+    en.dedup = (struct emq__dedup){.id = S("k"), .keep_last = true};
+    must_add_entry(t, en);
+    struct emq__job *j = must_take(t, "q");
+    en.data.bytes = S("kept");
+    CHECK_STATUS(add_entry(t, en).outcome, EMQ_DEDUPLICATED);
+    release_ok(t, j, 0);
+    later.priority = 1;
+    must_add_entry(t, later);
+    struct emq__taken taken = take_mode(t, EMQ_FIRE_AND_FORGET, 3);
+    CHECK_INT(taken.n, 3);
+    CHECK_STR(taken.jobs[0]->data.bytes, "owner");
+    CHECK_STR(taken.jobs[1]->data.bytes, "kept");
+    CHECK_STR(taken.jobs[2]->data.bytes, "later");
+}
+
 ENGINE_TEST(fire_and_forget_leaves_nothing_to_settle)
 {
     must_add(t, "q", "x");

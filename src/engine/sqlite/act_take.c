@@ -32,6 +32,7 @@ struct taking {
     emq_str prefix, queue, worker; /* in mem */
     int64_t passed;
     size_t bytes;
+    bool again; /* a job came into line during the act: look from the start */
 };
 
 emq_status sq_take_check(const struct emq__take *t, emq_error *err)
@@ -336,9 +337,14 @@ static emq_status take_line(struct taking *k, int32_t state, int64_t barrier, em
     while (s == EMQ_OK && n == want && k->q->count[state] > 0 && may_take(k)) {
         s = read_line(k, state, ord1, ord2, barrier, list, &n, &want, err);
         for (size_t i = 0; s == EMQ_OK && i < n && may_take(k); i++) {
+            int64_t added = k->q->totals.added;
             ord1 = list[i].row.ord1;
             ord2 = list[i].row.ord2;
             s = one(k, &list[i], err);
+            /* Its dedup id had a next job, which is in line now, perhaps before those read ahead. */
+            k->again = k->q->totals.added != added;
+            if (k->again)
+                return s;
         }
     }
     return s;
@@ -358,10 +364,13 @@ static emq_status take_lines(struct taking *k, emq_error *err)
         if (s == EMQ_OK)
             s = take_line(k, EMQ_WAITING, barrier, err);
     }
-    if (s == EMQ_OK && k->q->publishing == 0)
-        s = take_line(k, EMQ_WAITING, INT64_MAX, err);
-    if (s == EMQ_OK && k->q->publishing == 0)
-        s = take_line(k, EMQ_PRIORITIZED, INT64_MAX, err);
+    do {
+        k->again = false;
+        if (s == EMQ_OK && k->q->publishing == 0)
+            s = take_line(k, EMQ_WAITING, INT64_MAX, err);
+        if (s == EMQ_OK && k->q->publishing == 0 && !k->again)
+            s = take_line(k, EMQ_PRIORITIZED, INT64_MAX, err);
+    } while (s == EMQ_OK && k->again);
     return s;
 }
 
