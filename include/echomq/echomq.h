@@ -18,9 +18,10 @@
  *   threads    an emq_client may be used from any number of threads at once. An emq_job belongs to
  *              one thread at a time.
  *   fork       handles do not survive fork(): in the child every call answers EMQ_E_FORKED;
- *              emq_close() there frees memory and touches nothing that the parent uses. The child
- *              may open a client of its own if no call and no worker of the parent was at work
- *              when it forked; else only after exec(), as locks inside of SQLite stay taken.
+ *              emq_close() there frees memory and touches nothing that the parent uses. A child that
+ *              wants a client of its own calls exec() first, or is forked before the parent opens
+ *              one: a client has threads, and one of them may hold a lock inside of SQLite at the
+ *              moment of the fork, which then stays taken in the child.
  *   signals    the library installs no handler and blocks all signals in its own threads.
  */
 #ifndef ECHOMQ_ECHOMQ_H
