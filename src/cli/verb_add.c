@@ -119,11 +119,6 @@ static const struct cli_option add_table[] = {
     {.name = NULL},
 };
 
-static int64_t public_keep(int64_t count)
-{
-    return count == 0 ? EMQ_KEEP_NONE : count < 0 ? EMQ_KEEP_ALL : count;
-}
-
 static void public_opts(const struct add_options *o, emq_add_opts *out)
 {
     *out = (emq_add_opts){.size = sizeof *out,
@@ -139,20 +134,13 @@ static void public_opts(const struct add_options *o, emq_add_opts *out)
                           .attempts = (int32_t)o->attempts,
                           .lifo = o->lifo,
                           .keep_logs = (int32_t)o->keep_logs};
-    if (o->has_backoff) {
-        out->backoff_type = o->backoff.type;
-        out->backoff_ms = o->backoff.delay_ms;
-        out->backoff_max_ms = o->backoff.max_ms;
-        out->backoff_jitter = o->backoff.jitter;
-    }
-    if (o->has_keep_completed) {
-        out->keep_completed_count = public_keep(o->keep_completed.count);
-        out->keep_completed_ms = o->keep_completed.age_ms;
-    }
-    if (o->has_keep_failed) {
-        out->keep_failed_count = public_keep(o->keep_failed.count);
-        out->keep_failed_ms = o->keep_failed.age_ms;
-    }
+    if (o->has_backoff)
+        emq__backoff_to_public(&o->backoff, out);
+    if (o->has_keep_completed)
+        emq__keep_to_public(&o->keep_completed, &out->keep_completed_count,
+                            &out->keep_completed_ms);
+    if (o->has_keep_failed)
+        emq__keep_to_public(&o->keep_failed, &out->keep_failed_count, &out->keep_failed_ms);
 }
 
 static const char *outcome_name(int32_t outcome)
