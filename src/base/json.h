@@ -48,6 +48,8 @@ bool emq__json_double(struct emq__json v, double *out); /* false beyond the fini
 /* Writers: append to a buffer. The comma is the caller's: emq__json_key writes `"name":`, preceded
  * by a comma unless the last byte is '{' or '['. */
 void emq__json_key(struct emq__buf *b, const char *name);
+void emq__json_i64_member(struct emq__buf *b, const char *name, int64_t v);
+void emq__json_i64_member_if(struct emq__buf *b, const char *name, int64_t v); /* unless it is 0 */
 void emq__json_sep(struct emq__buf *b); /* comma unless after '{', '[', ':' or at the start */
 void emq__json_quote(struct emq__buf *b,
                      emq_str utf8); /* a JSON string; invalid UTF-8 becomes U+FFFD */

@@ -75,3 +75,15 @@ void emq__json_quote(struct emq__buf *b, emq_str utf8)
         emq__buf_add(b, utf8.ptr + from, utf8.len - from);
     emq__buf_char(b, '"');
 }
+
+void emq__json_i64_member(struct emq__buf *b, const char *name, int64_t v)
+{
+    emq__json_key(b, name);
+    emq__buf_i64(b, v);
+}
+
+void emq__json_i64_member_if(struct emq__buf *b, const char *name, int64_t v)
+{
+    if (v)
+        emq__json_i64_member(b, name, v);
+}

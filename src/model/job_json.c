@@ -66,18 +66,6 @@ static void put_json_if(struct emq__buf *out, const char *key, emq_str text)
     put_json(out, text);
 }
 
-static void put_i64(struct emq__buf *out, const char *key, int64_t v)
-{
-    emq__json_key(out, key);
-    emq__buf_i64(out, v);
-}
-
-static void put_i64_if(struct emq__buf *out, const char *key, int64_t v)
-{
-    if (v)
-        put_i64(out, key, v);
-}
-
 /* An instant: null = it has not come yet. */
 static void put_instant(struct emq__buf *out, const char *key, int64_t at_ms)
 {
@@ -108,10 +96,10 @@ static void put_hand_out(struct emq__buf *out, const struct emq__job *j)
 {
     static const char *const modes[] = {"at-least-once", "at-most-once", "fire-and-forget"};
 
-    put_i64_if(out, "fence", j->fence);
+    emq__json_i64_member_if(out, "fence", j->fence);
     if (j->state != EMQ_ACTIVE)
         return;
-    put_i64(out, "lockLeftMs", j->lock_left_ms);
+    emq__json_i64_member(out, "lockLeftMs", j->lock_left_ms);
     put_text_if(out, "token", j->token);
     if (j->mode > 0 && (size_t)j->mode < EMQ_ARRAY_LEN(modes)) {
         emq__json_key(out, "mode");
@@ -132,13 +120,13 @@ void emq__job_json(const struct emq__job *j, struct emq__buf *out)
     put_payload(out, "data", "dataEncoding", &j->data);
     put_json_if(out, "opts", j->opts);
     put_text(out, "state", emq_cstr(emq_state_name(j->state)));
-    put_i64(out, "attemptsMade", j->attempts_made);
-    put_i64(out, "attemptsStarted", j->attempts_started);
-    put_i64(out, "stalledCounter", j->stalled);
-    put_i64(out, "priority", j->priority);
-    put_i64(out, "delay", j->delay_ms);
-    put_i64_if(out, "dueAt", j->due_at_ms);
-    put_i64(out, "timestamp", j->timestamp_at_ms);
+    emq__json_i64_member(out, "attemptsMade", j->attempts_made);
+    emq__json_i64_member(out, "attemptsStarted", j->attempts_started);
+    emq__json_i64_member(out, "stalledCounter", j->stalled);
+    emq__json_i64_member(out, "priority", j->priority);
+    emq__json_i64_member(out, "delay", j->delay_ms);
+    emq__json_i64_member_if(out, "dueAt", j->due_at_ms);
+    emq__json_i64_member(out, "timestamp", j->timestamp_at_ms);
     put_instant(out, "processedOn", j->processed_at_ms);
     put_instant(out, "finishedOn", j->finished_at_ms);
     put_text_if(out, "processedBy", j->processed_by);

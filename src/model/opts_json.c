@@ -12,18 +12,6 @@
 
 #include <inttypes.h>
 
-static void put_i64(struct emq__buf *out, const char *key, int64_t v)
-{
-    emq__json_key(out, key);
-    emq__buf_i64(out, v);
-}
-
-static void put_i64_if(struct emq__buf *out, const char *key, int64_t v)
-{
-    if (v)
-        put_i64(out, key, v);
-}
-
 static void put_true_if(struct emq__buf *out, const char *key, bool v)
 {
     if (!v)
@@ -54,9 +42,9 @@ static void put_keep(struct emq__buf *out, const char *key, const struct emq__ke
     }
     emq__buf_char(out, '{');
     if (k->count > 0)
-        put_i64(out, "count", k->count);
+        emq__json_i64_member(out, "count", k->count);
     if (k->age_ms) {
-        put_i64(out, "age", k->age_ms / 1000);
+        emq__json_i64_member(out, "age", k->age_ms / 1000);
         if (k->age_ms % 1000)
             emq__buf_printf(out, ".%03d", (int)(k->age_ms % 1000));
     }
@@ -70,8 +58,8 @@ static void put_backoff(struct emq__buf *out, const struct emq__backoff *b)
     emq__json_key(out, "backoff");
     emq__buf_printf(out, "{\"type\":\"%s\"",
                     b->type == EMQ_BACKOFF_FIXED ? "fixed" : "exponential");
-    put_i64(out, "delay", b->delay_ms);
-    put_i64_if(out, "max", b->max_ms);
+    emq__json_i64_member(out, "delay", b->delay_ms);
+    emq__json_i64_member_if(out, "max", b->max_ms);
     if (b->jitter > 0) {
         emq__json_key(out, "jitter");
         emq__json_double_out(out, b->jitter);
@@ -86,7 +74,7 @@ static void put_dedup(struct emq__buf *out, const struct emq__dedup *d)
     emq__json_key(out, "de");
     emq__buf_char(out, '{');
     put_text_if(out, "id", d->id);
-    put_i64_if(out, "ttl", d->ttl_ms);
+    emq__json_i64_member_if(out, "ttl", d->ttl_ms);
     put_true_if(out, "extend", d->extend);
     put_true_if(out, "replace", d->replace);
     put_true_if(out, "keepLastIfActive", d->keep_last);
@@ -96,22 +84,22 @@ static void put_dedup(struct emq__buf *out, const struct emq__dedup *d)
 void emq__opts_write(const struct emq__opts *o, emq_str custom_id, struct emq__buf *out)
 {
     emq__buf_char(out, '{');
-    put_i64(out, "attempts", o->attempts);
+    emq__json_i64_member(out, "attempts", o->attempts);
     put_backoff(out, &o->backoff);
     put_text_if(out, "jobId", custom_id);
-    put_i64_if(out, "delay", o->delay_ms);
-    put_i64_if(out, "priority", o->priority);
+    emq__json_i64_member_if(out, "delay", o->delay_ms);
+    emq__json_i64_member_if(out, "priority", o->priority);
     put_true_if(out, "lifo", o->lifo);
-    put_i64_if(out, "timestamp", o->timestamp_at_ms);
-    put_i64_if(out, "timeout", o->timeout_ms);
+    emq__json_i64_member_if(out, "timestamp", o->timestamp_at_ms);
+    emq__json_i64_member_if(out, "timeout", o->timeout_ms);
     put_dedup(out, &o->dedup);
     put_text_if(out, "group", o->group);
     put_keep(out, "removeOnComplete", &o->keep_completed);
     put_keep(out, "removeOnFail", &o->keep_failed);
     if (o->keep_logs >= 0)
-        put_i64(out, "kl", o->keep_logs);
+        emq__json_i64_member(out, "kl", o->keep_logs);
     if (o->stack_limit >= 0)
-        put_i64(out, "stackTraceLimit", o->stack_limit);
+        emq__json_i64_member(out, "stackTraceLimit", o->stack_limit);
     emq__buf_char(out, '}');
 }
 
