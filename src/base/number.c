@@ -12,18 +12,6 @@
 #include <locale.h>
 #include <math.h>
 
-static bool is_digit(char ch)
-{
-    return ch >= '0' && ch <= '9';
-}
-
-static size_t skip_digits(emq_str s, size_t i)
-{
-    while (i < s.len && is_digit(s.ptr[i]))
-        i++;
-    return i;
-}
-
 size_t emq__number_scan(emq_str s, bool *valid)
 {
     size_t i = 0, from;
@@ -31,12 +19,12 @@ size_t emq__number_scan(emq_str s, bool *valid)
     *valid = false;
     if (i < s.len && s.ptr[i] == '-')
         i++;
-    if (i >= s.len || !is_digit(s.ptr[i]))
+    if (i >= s.len || !emq__is_digit(s.ptr[i]))
         return i;
-    i = s.ptr[i] == '0' ? i + 1 : skip_digits(s, i);
+    i = s.ptr[i] == '0' ? i + 1 : emq__skip_digits(s, i);
     if (i < s.len && s.ptr[i] == '.') {
         from = ++i;
-        i = skip_digits(s, i);
+        i = emq__skip_digits(s, i);
         if (i == from)
             return i;
     }
@@ -45,7 +33,7 @@ size_t emq__number_scan(emq_str s, bool *valid)
         if (i < s.len && (s.ptr[i] == '+' || s.ptr[i] == '-'))
             i++;
         from = i;
-        i = skip_digits(s, i);
+        i = emq__skip_digits(s, i);
         if (i == from)
             return i;
     }
@@ -227,7 +215,7 @@ bool emq__str_to_i64(emq_str s, int64_t *out)
     if (i == s.len)
         return false;
     for (; i < s.len; i++) {
-        if (!is_digit(s.ptr[i]))
+        if (!emq__is_digit(s.ptr[i]))
             return false;
         if (v > (uint64_t)INT64_MAX / 10)
             return false;
@@ -260,7 +248,7 @@ void emq__json_double_out(struct emq__buf *b, double v)
         /* The locale's decimal point, one or more bytes, becomes a '.'. */
         for (int i = 0; i < len; i++) {
             char ch = text[i];
-            if (is_digit(ch) || ch == '-' || ch == '+' || ch == 'e')
+            if (emq__is_digit(ch) || ch == '-' || ch == '+' || ch == 'e')
                 text[n++] = ch;
             else if (n > 0 && text[n - 1] != '.')
                 text[n++] = '.';

@@ -25,18 +25,6 @@ static const struct {
     {"ms", 1},
 };
 
-static bool is_digit(char ch)
-{
-    return ch >= '0' && ch <= '9';
-}
-
-static size_t skip_digits(emq_str s, size_t i)
-{
-    while (i < s.len && is_digit(s.ptr[i]))
-        i++;
-    return i;
-}
-
 /* Digits as a number; more than fits becomes INT64_MAX. */
 static int64_t read_digits(emq_str s)
 {
@@ -98,13 +86,13 @@ struct part {
 static emq_status read_part(emq_str text, size_t *i, struct part *out, emq_error *err)
 {
     char shown[EMQ__SHOWN_MAX];
-    size_t end = skip_digits(text, *i);
+    size_t end = emq__skip_digits(text, *i);
 
     *out = (struct part){.whole = emq_strn(text.ptr + *i, end - *i)};
     if (end < text.len && text.ptr[end] == '.') {
         size_t from = end + 1;
         out->point = true;
-        end = skip_digits(text, from);
+        end = emq__skip_digits(text, from);
         out->fraction = emq_strn(text.ptr + from, end - from);
     }
     if (out->whole.len == 0 || (out->point && out->fraction.len == 0))
@@ -201,7 +189,7 @@ emq_status emq__keep_parse(emq_str text, struct emq__keep *out, emq_error *err)
         *out = (struct emq__keep){.count = text.ptr[0] == 'a' ? -1 : 0};
         return EMQ_OK;
     }
-    size_t n = skip_digits(text, 0);
+    size_t n = emq__skip_digits(text, 0);
     if (n > 0 && (n == text.len || text.ptr[n] == ',')) {
         k.count = read_digits(emq_strn(text.ptr, n));
         if (k.count > INT64_C(9007199254740991))
