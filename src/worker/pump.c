@@ -223,16 +223,6 @@ static bool at_end(emq_worker *w, int64_t now_us)
     return false;
 }
 
-static void pump_over(emq_worker *w)
-{
-    pthread_mutex_lock(&w->mu);
-    w->over = true;
-    pthread_cond_broadcast(&w->ready_cv);
-    pthread_mutex_unlock(&w->mu);
-    emq__wake_ring(&w->keeper_wake);
-    emq__wake_ring(&w->house_wake);
-}
-
 void *emq__pump_main(void *thread)
 {
     struct emq__thread *t = thread;
@@ -261,7 +251,7 @@ void *emq__pump_main(void *thread)
             break;
         emq__pump_wait(w, ticket);
     }
-    pump_over(w);
+    emq__worker_over(w);
     emq__thread_end(w);
     return NULL;
 }

@@ -229,6 +229,8 @@ void emq__queue_took(emq_worker *w, struct emq__wqueue *q, int32_t want, uint64_
 int64_t emq__queues_next_us(const emq_worker *w);
 
 /* pump.c: the pump's thread */
+/* Nothing more will come: the other threads end. */
+void emq__worker_over(emq_worker *w);
 void *emq__pump_main(void *thread);
 bool emq__stopping(const emq_worker *w); /* any thread */
 void emq__pending_add(emq_worker *w, struct emq__slot *s);

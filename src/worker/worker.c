@@ -183,7 +183,7 @@ static emq_status exec_make(emq_worker *w, const emq_worker_opts *opts, emq_erro
     return emq__exec_open(&w->exec, &cfg, err);
 }
 
-static void start_undo(emq_worker *w)
+void emq__worker_over(emq_worker *w)
 {
     pthread_mutex_lock(&w->mu);
     w->over = true;
@@ -191,6 +191,11 @@ static void start_undo(emq_worker *w)
     pthread_mutex_unlock(&w->mu);
     emq__wake_ring(&w->keeper_wake);
     emq__wake_ring(&w->house_wake);
+}
+
+static void start_undo(emq_worker *w)
+{
+    emq__worker_over(w);
     threads_join(w);
 }
 
