@@ -123,11 +123,11 @@ static void run_in_set(struct sq *s)
     if (now >= restart_at) {
         pages = now;
         restart(s, &pages);
+        now = pages;
     }
     if (pages >= restart_at)
         atomic_store(&k->ask_at, pages + restart_at / 2);
-    else if (pages < 0 ||
-             moved < pages) /* another does it; or commits went on, or readers hold it */
+    else if (pages < 0 || moved < now) /* another does it; or commits went on, or readers hold it */
         atomic_store(&k->ask_at, atomic_load(&k->pages) + first / 2);
     else
         atomic_store(&k->ask_at, first);
