@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 
+#include <pthread.h>
 #include <signal.h>
-#include <unistd.h>
 
 enum { PASSES_MAX = 1000000 };
 
@@ -62,7 +62,8 @@ emq_status emq__points_read(struct emq__points *p, emq_error *err)
 static void trap_pass(struct emq__point_trap *t, enum emq__point at, int sig)
 {
     if (t->at == (int)at && atomic_fetch_sub(&t->left, 1) == 1)
-        (void)kill(getpid(), sig);
+        (void)pthread_kill(pthread_self(),
+                           sig); /* sent to the process, this thread might go on a while */
 }
 
 void emq__point_hit(struct emq__points *p, enum emq__point at)
