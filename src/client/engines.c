@@ -16,6 +16,15 @@ static const struct {
     open_fn open;
 } engines[] = {
     {"sqlite", emq__sqlite_open},
+#ifdef EMQ_HAVE_REDIS
+    {"redis", emq__redis_open},
+    {"rediss", emq__redis_open},
+    {"redis+unix", emq__redis_open},
+    {"redis+sentinel", emq__redis_open},
+    {"rediss+sentinel", emq__redis_open},
+    {"redis+cluster", emq__redis_open},
+    {"rediss+cluster", emq__redis_open},
+#endif
 };
 
 static void known_schemes(char *out, size_t cap)

@@ -506,6 +506,8 @@ struct emq__engine_config {
 /* Engines. */
 emq_status emq__sqlite_open(struct emq__engine **out, const struct emq__engine_config *cfg,
                             struct emq__arena *mem, emq_error *err);
+emq_status emq__redis_open(struct emq__engine **out, const struct emq__engine_config *cfg,
+                           struct emq__arena *mem, emq_error *err);
 
 /* ---- decorators: each owns the engine under it and closes it ----------------------------- */
 

@@ -61,4 +61,22 @@ if "$embed" pre_x "$dir/o.h" "$dir/o.c" "$dir/s.sql" "$dir/script_a.lua" &&
 else
     fail "good input was refused"
 fi
+
+# A script's includes stand where they are named, once each, whoever names them.
+mkdir -p "$dir/lua/lib"
+printf 'local a = 1' >"$dir/lua/lib/a.lua"
+printf -- '--@include lib/a.lua\nlocal b = a\n' >"$dir/lua/lib/b.lua"
+printf -- '-- act\n--@include lib/b.lua\n--@include lib/a.lua\nreturn b\n' >"$dir/lua/act.lua"
+"$embed" --expand "$dir/lua/act.lua" >"$dir/out" || fail "includes were refused"
+printf -- '-- act\nlocal a = 1\nlocal b = a\nreturn b\n' | cmp - "$dir/out" || fail "includes: the text is another"
+"$embed" pre_x "$dir/o.h" "$dir/o.c" "$dir/lua/act.lua" && grep -qF 'local a = 1' "$dir/o.c" ||
+    fail "includes are not embedded"
+printf 'x\n--@include lib/c.lua\n' >"$dir/lua/bad.lua"
+"$embed" --expand "$dir/lua/bad.lua" >"$dir/out" 2>"$dir/err" && fail "included an absent file"
+grep -qF "$dir/lua/bad.lua:2: error: '$dir/lua/lib/c.lua' can't be opened" "$dir/err" ||
+    fail "absent include: no message"
+printf 'x\n--@include lib/a.lua b\n' >"$dir/lua/bad.lua"
+"$embed" --expand "$dir/lua/bad.lua" >"$dir/out" 2>"$dir/err" && fail "included two files by one line"
+: >"$dir/lua/bad.lua"
+"$embed" p "$dir/o.h" "$dir/o.c" "$dir/lua/bad.lua" 2>"$dir/err" && fail "accepted an empty script"
 exit $failed

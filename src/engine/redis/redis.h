@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * The Redis/Valkey engine, private to this folder. docs/protocol.md is normative for keys, fields and
- * events. One act is one script; a script is a file in lua/, the C side of an act packs its arguments
- * and unpacks its reply.
+ * The Redis/Valkey engine, private to this folder: what the acts see. docs/protocol.md is normative for
+ * keys, fields and events. One act is one script; a script is a file in lua/, the C side of an act packs
+ * its arguments and unpacks its reply.
  *
  * Every script gets
  *   KEYS[1]  the queue's meta key, which also names the slot on a cluster
  *   ARGV[1]  the clock: "" = the server's, "+MS" = the server's and so many ms, "=US" = stands still there (tests)
  *   ARGV[2]  B, "P:Q:", in front of BullMQ's keys
  *   ARGV[3]  X, "P::emq:Q:", in front of our private keys, each of which has a TTL
- * and then its own, from ARGV[4] on. It answers an array whose first member is the store's now_ms.
+ * and then its own, from ARGV[4] on. It answers an array whose first member is the store's now_ms, or an
+ * error: "EMQ text" becomes EMQ_E_INVALID, "EMQCORRUPT text" EMQ_E_CORRUPT, "EMQFULL text" EMQ_E_FULL,
+ * each with that text; it may be answered only as long as nothing was written.
+ *
+ * The fork check, tickets for waiting workers, `wait` and `wake` are not the acts' affair.
  */
 #ifndef EMQ_ENGINE_REDIS_REDIS_H
 #define EMQ_ENGINE_REDIS_REDIS_H
@@ -34,23 +38,39 @@ emq_str rd_str(const struct rd_reply *r);
 
 /* ---- requests ----------------------------------------------------------------------------- */
 
-struct rd_engine;
-struct rd_args; /* in the arena of the call; strings are borrowed until rd_eval() returns */
+struct rd_engine; /* struct emq__engine * of an act may be cast to it */
+struct rd_args;   /* in the arena of the call; strings are borrowed until rd_eval() returns */
 
-struct rd_args *rd_args_new(struct rd_engine *e, enum rd_lua script, emq_str prefix, emq_str queue,
-                            struct emq__arena *mem);
+/* An empty queue: an act on the whole store (claims, queues), without KEYS; B is "P:", X is "P::emq:". */
+struct rd_args *rd_args_new(struct emq__engine *e, enum rd_lua script, emq_str prefix,
+                            emq_str queue, struct emq__arena *mem);
 void rd_arg_str(struct rd_args *a, emq_str s);
 void rd_arg_i64(struct rd_args *a, int64_t v);
-/* Session and sequence of a mutating act, two arguments. */
+/* Session and sequence of a mutating act, two arguments. Also marks the act as one that writes. */
 void rd_arg_call(struct rd_args *a, struct emq__call call);
+/* Marks an act that writes and has no receipt (extend, promote). */
+void rd_arg_writes(struct rd_args *a);
+/* B and X of a further queue, two arguments. On a cluster it must be in the slot of the first one;
+ * rd_eval() says so otherwise and sends nothing. */
+void rd_arg_queue(struct rd_args *a, emq_str prefix, emq_str queue);
 /* No memory while building shows here. Runs the script; EMQ_OK gives its array. Negative: as
  * engine.h says; UNAVAIL means that not one script ran, IN_DOUBT that it may have. */
 emq_status rd_eval(struct rd_args *a, const struct rd_reply **out, emq_error *err);
 
+/* On a cluster: may one script touch both queues? Always true elsewhere. An act that serves queues of
+ * several slots (extend) runs its script once for each. */
+bool rd_same_slot(struct emq__engine *e, emq_str prefix_a, emq_str queue_a, emq_str prefix_b,
+                  emq_str queue_b);
+/* Acts on the whole store ask every node: how many there are (1 without a cluster), and rd_eval() on
+ * one of them, 0..n-1. */
+size_t rd_nodes(struct emq__engine *e);
+emq_status rd_eval_node(struct rd_args *a, size_t node, const struct rd_reply **out,
+                        emq_error *err);
+
 /* ---- the acts, one file each ------------------------------------------------------------------ */
 
-#define RD_ACT_DECLARE(act, mutating)                                                          \
-    emq_status rd_##act(struct emq__engine *, const struct emq__##act##_req *,                 \
+#define RD_ACT_DECLARE(act, mutating)                                          \
+    emq_status rd_##act(struct emq__engine *, const struct emq__##act##_req *, \
                         struct emq__##act##_res *, struct emq__arena *mem, emq_error *err);
 EMQ__ACTS(RD_ACT_DECLARE)
 #undef RD_ACT_DECLARE
