@@ -1,0 +1,115 @@
+-- What every script shares: the clock, names, a queue's settings and totals, its events.
+--
+-- Fields of ours in BullMQ's hashes, beside those of docs/protocol.md:
+--   meta  emq:fence      fence of the last hand-out
+--         emq:limit      the rate limit's max of the last take that had one
+--         emq:n:<total>  totals: added started completed failed retried recovered deduplicated removed
+--   job   emq:tk         last hand-out by us: "<mode> <processedOn> <token>"; it counts only while the
+--                        hash has the same processedOn, else somebody else has taken the job since
+--         emq:cancel     1 = its owner is asked to stop; gone when it leaves active
+--         emq:exp        finished: ms from which the record counts as absent
+--         emq:renc       encoding of returnvalue, as emqEnc in opts is that of data
+--         emq:enc        encoding of data when opts is no JSON object that could hold emqEnc
+--         emq:group      opaque to the store
+--         emq:stage      name of its stage: invisible until that is published
+local B, X = ARGV[2], ARGV[3]
+local call, try = redis.call, redis.pcall
+local floor = math.floor
+
+-- Numbers of emq_status and emq_state.
+local OK, DUPLICATE, DEDUPLICATED, LOST, NOT_FOUND, WRONG_STATE, LOCKED = 0, 2, 3, 4, 5, 6, 10
+local WAITING, ACTIVE, DELAYED, PRIORITIZED, WAITING_CHILDREN, COMPLETED, FAILED = 1, 2, 3, 4, 5, 6, 7
+local STATE_NAME = {"waiting", "active", "delayed", "prioritized", "waiting-children", "completed", "failed"}
+local AT_MOST_ONCE, FIRE_AND_FORGET = 1, 2
+
+local now_us
+if string.sub(ARGV[1], 1, 1) == "=" then
+  now_us = tonumber(string.sub(ARGV[1], 2))
+else
+  local t = call("TIME")
+  now_us = t[1] * 1000000 + t[2] + (tonumber(ARGV[1]) or 0) * 1000
+end
+local now_ms = floor(now_us / 1000)
+
+-- Digits of a whole number: `..` and tostring() would use an exponent from 1e14 on.
+local function num(n)
+  return string.format("%.0f", n)
+end
+
+-- Commands take at most some 8,000 arguments from unpack(): fn(from, to) for each slice of 1..n.
+local function slices(n, fn)
+  for from = 1, n, 5000 do
+    fn(from, math.min(from + 4999, n))
+  end
+end
+
+-- As call(), for any number of arguments in a list, in commands that may be cut anywhere between
+-- pairs of arguments: LPUSH, RPUSH, DEL, SREM, ZADD, ZREM, EXISTS by sum.
+local function call_list(list, command, ...)
+  local n = #list
+  if n == 0 then
+    return 0
+  end
+  local sum = 0
+  for from = 1, n, 5000 do
+    local args = {...}
+    for i = from, math.min(from + 4999, n) do
+      args[#args + 1] = list[i]
+    end
+    sum = sum + call(command, unpack(args))
+  end
+  return sum
+end
+
+-- A queue by its B: settings, last fence, totals. Read once, written by save() of lib/place.lua.
+local TOTALS = {"added", "started", "completed", "failed", "retried", "recovered", "deduplicated", "removed"}
+local queues = {}
+local function queue(b)
+  local q = queues[b]
+  if q then
+    return q
+  end
+  local m = call("HMGET", b .. "meta", "paused", "concurrency", "max", "duration", "opts.maxLenEvents",
+                 "emq:fence", "emq:limit", "emq:n:added", "emq:n:started", "emq:n:completed", "emq:n:failed",
+                 "emq:n:retried", "emq:n:recovered", "emq:n:deduplicated", "emq:n:removed")
+  q = {
+    b = b,
+    events = b .. "events",
+    paused = m[1] and true or false,
+    concurrency = tonumber(m[2] or 0) or 0,
+    max = tonumber(m[3] or 0) or 0,
+    duration = tonumber(m[4] or 0) or 0,
+    cap = tonumber(m[5] or 10000) or 10000,
+    fence = tonumber(m[6] or 0) or 0,
+    limit = m[7],
+    totals = {},
+    changed = {}, -- fields of meta to write, in pairs
+  }
+  if q.cap < 0 then
+    q.cap = 10000
+  end
+  for i, name in ipairs(TOTALS) do
+    q.totals[name] = tonumber(m[7 + i] or 0) or 0
+  end
+  queues[b] = q
+  return q
+end
+
+local function count(q, name, n)
+  q.totals[name] = q.totals[name] + (n or 1)
+  q.counted = q.counted or {}
+  q.counted[name] = true
+end
+
+local function maxed(q)
+  return q.concurrency > 0 and call("LLEN", q.b .. "active") >= q.concurrency
+end
+
+-- event(q, name, field, value, ...): one entry of the stream, in the order of docs/protocol.md section 7.
+-- The cap is applied once an act, by save(). A stream that can't be written stops nobody.
+local function event(q, ...)
+  q.told = true
+  if q.cap > 0 then
+    try("XADD", q.events, "*", "event", ...)
+  end
+end
