@@ -12,16 +12,16 @@ static void sql(struct fx *t, const char *text)
     sqlite3 *db = NULL;
     char *why = NULL;
 
-    CHECK_INT(sqlite3_open_v2(t->url, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_open_v2(t->file, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
     CHECK_INT(sqlite3_busy_timeout(db, 5000), SQLITE_OK);
     if (sqlite3_exec(db, text, NULL, NULL, &why) != SQLITE_OK)
         fail_msg("%s: %s", text, why);
     sqlite3_close(db);
 }
 
-#define DAMAGE_TEST(test_name)                         \
-    static void test_name(struct fx *t);               \
-    FX_ENTRY(test_name, __sqlite_file, FX_SQLITE_FILE) \
+#define DAMAGE_TEST(test_name)           \
+    static void test_name(struct fx *t); \
+    FX_ON_SQLITE_FILE(test_name)         \
     static void test_name(struct fx *t)
 
 /* Takes and completes until nothing comes any more. */

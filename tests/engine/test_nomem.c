@@ -231,9 +231,9 @@ SETTLE_CASE(stalled, "1", live_token, EMQ__SETTLE_STALLED)
 SETTLE_CASE(refused, "1", EMQ_STR_LIT("w:1"), EMQ__SETTLE_COMPLETED)
 
 /* One run of a case with the nth allocation failing. true: it was reached. */
-static bool run_once(const struct nomem_case *c, size_t nth)
+static bool run_once(const struct nomem_case *c, enum fx_kind kind, size_t nth)
 {
-    struct fx t = {.kind = FX_SQLITE_MEMORY};
+    struct fx t = {.kind = kind};
     struct emq__arena mem = {0};
     emq_error err = {0};
 
@@ -264,22 +264,28 @@ static bool run_once(const struct nomem_case *c, size_t nth)
     return failed;
 }
 
-static void run_all(const struct nomem_case *c)
+static void run_all(const struct nomem_case *c, enum fx_kind kind)
 {
     size_t nth = 1;
 
-    if (!fx_available(FX_SQLITE_MEMORY))
-        return;
-    while (run_once(c, nth))
+    while (run_once(c, kind, nth))
         nth++;
     CHECK(nth > 1); /* an act without an allocation would prove nothing here */
 }
 
-#define NOMEM_TEST(test_name, case_name)                             \
-    EMQ_TEST(test_name)                                              \
-    {                                                                \
-        run_all(&(struct nomem_case){#case_name, case_##case_name}); \
+#define NOMEM_ENTRY(test_name, case_name, suffix, kind, engine)            \
+    EMQ_TEST_ON(engine, test_name##suffix)                                 \
+    {                                                                      \
+        run_all(&(struct nomem_case){#case_name, case_##case_name}, kind); \
     }
+#ifdef EMQ_HAVE_REDIS
+#define NOMEM_TEST(test_name, case_name)                                                  \
+    NOMEM_ENTRY(test_name, case_name, __sqlite_memory, FX_SQLITE_MEMORY, "sqlite-memory") \
+    NOMEM_ENTRY(test_name, case_name, __redis, FX_REDIS, "redis")
+#else
+#define NOMEM_TEST(test_name, case_name) \
+    NOMEM_ENTRY(test_name, case_name, __sqlite_memory, FX_SQLITE_MEMORY, "sqlite-memory")
+#endif
 NOMEM_TEST(add_without_memory_adds_nothing, add)
 NOMEM_TEST(keeping_a_last_duplicate_without_memory_keeps_nothing, add_kept)
 NOMEM_TEST(staging_without_memory_stages_nothing, stage)
@@ -321,9 +327,9 @@ NOMEM_TEST(events_without_memory_can_be_repeated, events)
 NOMEM_TEST(history_without_memory_can_be_repeated, history)
 NOMEM_TEST(dump_without_memory_can_be_repeated, dump)
 
-EMQ_TEST(open_without_memory_fails_cleanly_and_then_succeeds)
+static void open_without_memory(enum fx_kind kind)
 {
-    bool failed = fx_available(FX_SQLITE_FILE);
+    bool failed = true;
 
     for (size_t nth = 1; failed; nth++) {
         struct emq__engine *e = NULL;
@@ -332,15 +338,20 @@ EMQ_TEST(open_without_memory_fails_cleanly_and_then_succeeds)
         char file[600];
         (void)snprintf(file, sizeof file, "%s/open-%zu.db", test_temp_dir(), nth);
         test_fail_alloc(nth);
-        emq_status s = fx_open(FX_SQLITE_FILE, file, &e, &mem, &err);
+        emq_status s = fx_open(kind, file, &e, &mem, &err);
         failed = test_alloc_failed();
         if (s < 0 && !failed)
             fail_msg("open: %s: %s", emq_status_name(s), err.text);
         if (s < 0)
-            CHECK_STATUS_ERR(fx_open(FX_SQLITE_FILE, file, &e, &mem, &err), EMQ_OK, &err);
+            CHECK_STATUS_ERR(fx_open(kind, file, &e, &mem, &err), EMQ_OK, &err);
         e->ops->close(e);
         emq__arena_free(&mem);
     }
+}
+
+EMQ_TEST_ON("sqlite-file", open_without_memory_fails_cleanly_and_then_succeeds)
+{
+    open_without_memory(FX_SQLITE_FILE);
 }
 
 static enum emq__fault no_fault(void *user, const char *act)

@@ -37,8 +37,6 @@ static void run(enum fx_kind kind, uint64_t seed, int n)
     struct lockstep *l;
     struct emq__arena mem = {0};
 
-    if (!fx_available(kind))
-        return;
     l = calloc(1, sizeof *l);
     assert_non_null(l);
     start(l, kind, seed, &mem);
@@ -54,12 +52,25 @@ static void run(enum fx_kind kind, uint64_t seed, int n)
     free(l);
 }
 
-EMQ_TEST(ten_thousand_random_operations_on_sqlite_in_memory_do_what_the_model_does)
+EMQ_TEST_ON("sqlite-memory",
+            ten_thousand_random_operations_on_sqlite_in_memory_do_what_the_model_does)
 {
     run(FX_SQLITE_MEMORY, test_seed(), operations(10000));
 }
 
-EMQ_TEST(random_operations_on_a_sqlite_file_do_what_the_model_does)
+EMQ_TEST_ON("sqlite-file", random_operations_on_a_sqlite_file_do_what_the_model_does)
 {
     run(FX_SQLITE_FILE, test_seed(), operations(3000));
 }
+
+#ifdef EMQ_HAVE_REDIS
+EMQ_TEST_ON("redis", random_operations_on_redis_do_what_the_model_does)
+{
+    run(FX_REDIS, test_seed(), operations(3000));
+}
+
+EMQ_TEST_ON("valkey", random_operations_on_valkey_do_what_the_model_does)
+{
+    run(FX_VALKEY, test_seed(), operations(3000));
+}
+#endif

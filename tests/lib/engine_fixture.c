@@ -6,57 +6,66 @@
 
 #include "base/json.h"
 #include "lib/naive.h"
+#ifdef EMQ_HAVE_REDIS
+#include "lib/server.h"
+#endif
 
 /* ---- engines */
 
-#ifdef FX_HAVE_SQLITE
-static emq_status open_sqlite(const char *text, struct emq__engine **out, struct emq__arena *mem,
-                              emq_error *err)
+typedef emq_status (*open_fn)(struct emq__engine **, const struct emq__engine_config *,
+                              struct emq__arena *, emq_error *);
+
+static emq_status open_url(open_fn open, const char *text, struct emq__engine **out,
+                           struct emq__arena *mem, emq_error *err)
 {
     struct emq__engine_config cfg = {.io_timeout_ms = 10000, .stop_clock = true};
     emq_status s = emq__url_parse(emq_cstr(text), mem, &cfg.url, err);
 
-    return s == EMQ_OK ? emq__sqlite_open(out, &cfg, mem, err) : s;
+    return s == EMQ_OK ? open(out, &cfg, mem, err) : s;
+}
+
+#ifdef EMQ_HAVE_REDIS
+static struct server *server_of(enum fx_kind kind)
+{
+    static struct server *servers[2];
+    struct server **s = &servers[kind == FX_VALKEY];
+
+    if (!*s)
+        *s = server_start(
+            &(struct server_opts){.kind = kind == FX_VALKEY ? SERVER_VALKEY : SERVER_REDIS});
+    return *s;
 }
 #endif
 
-emq_status fx_open(enum fx_kind kind, const char *file, struct emq__engine **out,
-                   struct emq__arena *mem, emq_error *err)
+static emq_status open_kind(enum fx_kind kind, const char *file, struct emq__engine **out,
+                            struct emq__arena *mem, emq_error *err)
 {
-    (void)file;
-    (void)mem;
+    char url[700];
+
     switch (kind) {
     case FX_NAIVE: return naive_open(out, err);
-#ifdef FX_HAVE_SQLITE
-    case FX_SQLITE_FILE: {
-        char url[700];
-        (void)snprintf(url, sizeof url, "sqlite:%s?sync=off", file);
-        return open_sqlite(url, out, mem, err);
-    }
-    case FX_SQLITE_MEMORY: return open_sqlite("sqlite::memory:", out, mem, err);
-#else
     case FX_SQLITE_FILE:
-    case FX_SQLITE_MEMORY:
+        (void)snprintf(url, sizeof url, "sqlite:%s?sync=off", file);
+        return open_url(emq__sqlite_open, url, out, mem, err);
+    case FX_SQLITE_MEMORY: return open_url(emq__sqlite_open, "sqlite::memory:", out, mem, err);
+    case FX_REDIS:
+    case FX_VALKEY:
+#ifdef EMQ_HAVE_REDIS
+        return open_url(emq__redis_open, server_of(kind)->url, out, mem, err);
 #endif
-    case FX_KINDS: break;
+        break;
     }
     return EMQ_E_INVALID;
 }
 
-const char *fx_kind_name(enum fx_kind kind)
+emq_status fx_open(enum fx_kind kind, const char *file, struct emq__engine **out,
+                   struct emq__arena *mem, emq_error *err)
 {
-    static const char *const names[] = {"naive", "sqlite-file", "sqlite-memory", "?"};
-    return names[kind];
-}
-
-bool fx_available(enum fx_kind kind)
-{
-    const char *only = getenv("EMQ_TEST_ENGINE");
-#ifndef FX_HAVE_SQLITE
-    if (kind != FX_NAIVE)
-        return false;
+#ifdef EMQ_HAVE_REDIS
+    if (kind == FX_REDIS || kind == FX_VALKEY)
+        assert_string_equal(server_command(server_of(kind), "FLUSHALL"), "OK");
 #endif
-    return !only || !*only || strncmp(fx_kind_name(kind), only, strlen(only)) == 0;
+    return open_kind(kind, file, out, mem, err);
 }
 
 static void on_broken(void *user, const char *line)
@@ -74,13 +83,17 @@ static void check_unbroken(struct fx *t)
                  t->broken_line);
 }
 
-static void open_it(struct fx *t, bool checked)
+static void open_it(struct fx *t, emq_status s, bool checked)
 {
-    emq_status s = fx_open(t->kind, t->url, &t->e, &t->mem, &t->err);
-
     CHECK_STATUS_ERR(s, EMQ_OK, &t->err);
     if (checked)
         CHECK_STATUS_ERR(emq__check_wrap(&t->e, on_broken, t, &t->err), EMQ_OK, &t->err);
+}
+
+static void open_fresh(struct fx *t, const char *name, bool checked)
+{
+    (void)snprintf(t->file, sizeof t->file, "%s/%s.db", test_temp_dir(), name);
+    open_it(t, fx_open(t->kind, t->file, &t->e, &t->mem, &t->err), checked);
 }
 
 void fx_run(fx_fn fn, enum fx_kind kind)
@@ -88,15 +101,9 @@ void fx_run(fx_fn fn, enum fx_kind kind)
     /* On the heap: a failing test jumps out, and threads of the engine may still report. */
     struct fx *t = calloc(1, sizeof *t);
 
-    if (!fx_available(kind)) {
-        free(t);
-        return; /* not asked for */
-    }
     assert_non_null(t);
     t->kind = kind;
-    if (kind == FX_SQLITE_FILE)
-        (void)snprintf(t->url, sizeof t->url, "%s/queue.db", test_temp_dir());
-    open_it(t, true);
+    open_fresh(t, "queue", true);
     fn(t);
     check_unbroken(t);
     t->e->ops->close(t->e);
@@ -107,17 +114,15 @@ void fx_run(fx_fn fn, enum fx_kind kind)
 void fx_unchecked(struct fx *t)
 {
     t->e->ops->close(t->e);
-    if (t->kind == FX_SQLITE_FILE)
-        (void)snprintf(t->url, sizeof t->url, "%s/unchecked.db", test_temp_dir());
-    open_it(t, false);
+    open_fresh(t, "unchecked", false);
 }
 
 void fx_reopen(struct fx *t)
 {
-    if (t->kind != FX_SQLITE_FILE)
+    if (t->kind == FX_NAIVE || t->kind == FX_SQLITE_MEMORY)
         return;
     t->e->ops->close(t->e);
-    open_it(t, true);
+    open_it(t, open_kind(t->kind, t->file, &t->e, &t->mem, &t->err), true);
 }
 
 emq_status fx_called(struct fx *t, emq_status s, const int64_t *now_ms, const char *act,

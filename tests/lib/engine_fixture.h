@@ -3,7 +3,8 @@
  * Conformance tests over the seam: ENGINE_TEST(sentence) { … } with `t` runs once on every engine,
  * under the check decorator. Helpers named must_* and the CHECK macros end the test when they fail.
  *
- * EMQ_TEST_ENGINE=naive|sqlite|sqlite-file|sqlite-memory runs only on those.
+ * EMQ_TEST_ENGINE=naive|sqlite|sqlite-file|sqlite-memory|redis|valkey runs only on those. A program
+ * starts at most one server of each kind; every test finds it empty.
  */
 #ifndef EMQ_TESTS_ENGINE_FIXTURE_H
 #define EMQ_TESTS_ENGINE_FIXTURE_H
@@ -12,44 +13,54 @@
 #include "engine/engine.h"
 #include "lib/test.h"
 
-enum fx_kind { FX_NAIVE, FX_SQLITE_FILE, FX_SQLITE_MEMORY, FX_KINDS };
+enum fx_kind { FX_NAIVE, FX_SQLITE_FILE, FX_SQLITE_MEMORY, FX_REDIS, FX_VALKEY };
 
 struct fx {
     struct emq__engine *e;
     enum fx_kind kind;
     struct emq__arena mem; /* results of the helpers live here until the test ends */
     emq_error err;
-    int64_t now_ms; /* of the last act that a helper made */
-    char url[600];
+    int64_t now_ms;        /* of the last act that a helper made */
+    char file[600];        /* of sqlite-file */
     atomic_int broken;     /* violations that the check decorator has found */
     char broken_line[700]; /* the first of them */
 };
 
 typedef void (*fx_fn)(struct fx *t);
 
-#define FX_ENTRY(test_name, suffix, kind)                                                  \
-    static void test_name##suffix(void)                                                    \
-    {                                                                                      \
-        fx_run(test_name, kind);                                                           \
-    }                                                                                      \
-    __attribute__((used, section("emq_tests"),                                             \
-                   aligned(8))) static const struct emq_test test_name##suffix##_entry = { \
-        #test_name #suffix, test_name##suffix};
-#define ENGINE_TEST(test_name)                             \
-    static void test_name(struct fx *t);                   \
-    FX_ENTRY(test_name, __naive, FX_NAIVE)                 \
-    FX_ENTRY(test_name, __sqlite_file, FX_SQLITE_FILE)     \
-    FX_ENTRY(test_name, __sqlite_memory, FX_SQLITE_MEMORY) \
+#define FX_ENTRY(test_name, suffix, kind, engine) \
+    static void test_name##suffix(void)           \
+    {                                             \
+        fx_run(test_name, kind);                  \
+    }                                             \
+    EMQ_TEST_ENTRY(test_name##suffix, test_name##suffix, engine)
+#define FX_ON_NAIVE(test_name) FX_ENTRY(test_name, __naive, FX_NAIVE, "naive")
+#define FX_ON_SQLITE_FILE(test_name) \
+    FX_ENTRY(test_name, __sqlite_file, FX_SQLITE_FILE, "sqlite-file")
+#define FX_ON_SQLITE_MEMORY(test_name) \
+    FX_ENTRY(test_name, __sqlite_memory, FX_SQLITE_MEMORY, "sqlite-memory")
+#ifdef EMQ_HAVE_REDIS
+#define FX_ON_SERVERS(test_name)                    \
+    FX_ENTRY(test_name, __redis, FX_REDIS, "redis") \
+    FX_ENTRY(test_name, __valkey, FX_VALKEY, "valkey")
+#else
+#define FX_ON_SERVERS(test_name)
+#endif
+#define ENGINE_TEST(test_name)           \
+    static void test_name(struct fx *t); \
+    FX_ON_NAIVE(test_name)               \
+    FX_ON_SQLITE_FILE(test_name)         \
+    FX_ON_SQLITE_MEMORY(test_name)       \
+    FX_ON_SERVERS(test_name)             \
     static void test_name(struct fx *t)
 
 void fx_run(fx_fn fn, enum fx_kind kind);
 /* Without the check decorator, for sizes at which a dump after each act would take too long. */
 void fx_unchecked(struct fx *t);
-/* Opens an engine of this kind, undecorated. The folder is used by sqlite-file. */
+/* Opens an engine of this kind over an empty store, undecorated. `file`: of sqlite-file; one that is
+ * there is opened as it is. */
 emq_status fx_open(enum fx_kind kind, const char *file, struct emq__engine **out,
                    struct emq__arena *mem, emq_error *err);
-bool fx_available(enum fx_kind kind);
-const char *fx_kind_name(enum fx_kind kind);
 /* Closes the engine and opens the same store again (nothing for engines in memory). */
 void fx_reopen(struct fx *t);
 

@@ -97,6 +97,21 @@ static bool word_listed(const char *list, const char *word)
     return false;
 }
 
+bool test_engine_asked(const char *engine)
+{
+    const char *only = getenv("EMQ_TEST_ENGINE");
+
+    if (!only || !*only)
+        return true;
+    for (const char *p = only; *p; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " ");
+        if (n && strncmp(engine, p, n) == 0)
+            return true;
+        p += n;
+    }
+    return false;
+}
+
 void test_require(bool present, const char *what, const char *hint)
 {
     const char *required = getenv("EMQ_TEST_REQUIRE");
@@ -211,14 +226,16 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     for (const struct emq_test *t = __start_emq_tests; t < __stop_emq_tests; t++)
-        if (!only || !*only || fnmatch(only, t->name, 0) == 0)
+        if ((!only || !*only || fnmatch(only, t->name, 0) == 0) &&
+            (!t->engine || test_engine_asked(t->engine)))
             units[count++] = unit_of(t);
 
     int failed = 0;
     if (count > 0)
         failed = _cmocka_run_group_tests(program, units, count, NULL, NULL);
     else
-        fprintf(stderr, "%s: no test of %zu matches EMQ_TEST_ONLY=%s\n", program, all, only);
+        fprintf(stderr, "%s: no test of %zu matches EMQ_TEST_ONLY or EMQ_TEST_ENGINE\n", program,
+                all);
     free(units);
     if (count == 0)
         return EXIT_SKIPPED;

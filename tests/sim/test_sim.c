@@ -13,24 +13,34 @@ static int from_environment(const char *name, int usual)
 
 static void run(enum fx_kind kind, int seeds)
 {
-    if (!fx_available(kind))
-        return;
     seeds = from_environment("EMQ_SIM_SEEDS", seeds);
     for (int i = 0; i < seeds; i++)
         (void)sim_run(kind, test_seed() + (uint64_t)i, from_environment("EMQ_SIM_STEPS", 2000));
 }
 
-EMQ_TEST(workers_that_die_freeze_and_lose_messages_lose_no_job_of_the_model)
+EMQ_TEST_ON("naive", workers_that_die_freeze_and_lose_messages_lose_no_job_of_the_model)
 {
     run(FX_NAIVE, 20);
 }
 
-EMQ_TEST(workers_that_die_freeze_and_lose_messages_lose_no_job_of_sqlite)
+EMQ_TEST_ON("sqlite-memory", workers_that_die_freeze_and_lose_messages_lose_no_job_of_sqlite)
 {
     run(FX_SQLITE_MEMORY, 6);
 }
 
-EMQ_TEST(a_run_on_the_model_repeats_exactly)
+#ifdef EMQ_HAVE_REDIS
+EMQ_TEST_ON("redis", workers_that_die_freeze_and_lose_messages_lose_no_job_of_redis)
+{
+    run(FX_REDIS, 3);
+}
+
+EMQ_TEST_ON("valkey", workers_that_die_freeze_and_lose_messages_lose_no_job_of_valkey)
+{
+    run(FX_VALKEY, 3);
+}
+#endif
+
+EMQ_TEST_ON("naive", a_run_on_the_model_repeats_exactly)
 {
     uint64_t a = sim_run(FX_NAIVE, test_seed(), 1000), b = sim_run(FX_NAIVE, test_seed(), 1000);
     CHECK(a == b);
