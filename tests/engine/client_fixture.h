@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A client over a fresh store, with the invariants checked after each act and with faults by plan:
- * engine <- check <- fault <- client. CLIENT_ON_NAIVE chooses the model engine, else SQLite;
+ * engine <- check <- fault <- client. CLIENT_ON_NAIVE chooses the model engine, EMQ_TEST_ENGINE=redis|valkey
+ * such a server, else SQLite;
  * CLIENT_WITHOUT_CHECK leaves the checks out, which need memory of their own.
  */
 #ifndef EMQ_TESTS_CLIENT_FIXTURE_H
@@ -11,6 +12,8 @@
 #include "lib/test.h"
 #ifdef CLIENT_ON_NAIVE
 #include "lib/naive.h"
+#elif defined(EMQ_HAVE_REDIS)
+#include "lib/server.h"
 #endif
 
 /* The next `times` calls of an act fail in this way. */
@@ -50,9 +53,18 @@ static inline struct emq__engine *fixture_store(void)
     struct emq__engine_config cfg = {.io_timeout_ms = 10000};
     static int n; /* a test may open several */
     emq_str url = emq__arena_printf(&mem, "sqlite:%s/q%d.db?sync=off", test_temp_dir(), ++n);
+    emq_status (*open)(struct emq__engine **, const struct emq__engine_config *,
+                       struct emq__arena *, emq_error *) = emq__sqlite_open;
 
+#ifdef EMQ_HAVE_REDIS
+    const char *asked = server_asked();
+    if (asked) {
+        url = emq_cstr(asked);
+        open = emq__redis_open;
+    }
+#endif
     CHECK_STATUS_ERR(emq__url_parse(url, &mem, &cfg.url, &err), EMQ_OK, &err);
-    CHECK_STATUS_ERR(emq__sqlite_open(&e, &cfg, &mem, &err), EMQ_OK, &err);
+    CHECK_STATUS_ERR(open(&e, &cfg, &mem, &err), EMQ_OK, &err);
     emq__arena_free(&mem);
 #endif
     return e;

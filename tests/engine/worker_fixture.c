@@ -6,6 +6,9 @@
 #include "worker_fixture.h"
 
 #include "base/str.h"
+#ifdef EMQ_HAVE_REDIS
+#include "lib/server.h"
+#endif
 
 #ifdef WF_ON_NAIVE
 #include "lib/naive.h"
@@ -113,6 +116,11 @@ void wf_open(struct wf *f)
     memset(f, 0, sizeof *f);
     pthread_mutex_init(&f->log_mu, NULL);
     (void)snprintf(f->url, sizeof f->url, "sqlite:%s/w%d.db?sync=off", test_temp_dir(), ++n);
+#ifdef EMQ_HAVE_REDIS
+    const char *asked = server_asked();
+    if (asked)
+        (void)snprintf(f->url, sizeof f->url, "%s", asked);
+#endif
 #ifdef WF_ON_NAIVE
     struct emq__engine *e = NULL;
     CHECK_STATUS_ERR(naive_open(&e, &err), EMQ_OK, &err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Workers under test: an SQLite file with faults by plan, a handler that does what the job's data
- * says, and waiting for conditions with a generous deadline. WF_ON_NAIVE: over the model engine.
+ * says, and waiting for conditions with a generous deadline. WF_ON_NAIVE: over the model engine;
+ * EMQ_TEST_ENGINE=redis|valkey: over such a server, else over an SQLite file.
  *
  * Data of a job, words separated by spaces, done in order:
  *   done | fail | retry | back     the verdict (done when none)

@@ -27,13 +27,7 @@ static emq_status open_url(open_fn open, const char *text, struct emq__engine **
 #ifdef EMQ_HAVE_REDIS
 static struct server *server_of(enum fx_kind kind)
 {
-    static struct server *servers[2];
-    struct server **s = &servers[kind == FX_VALKEY];
-
-    if (!*s)
-        *s = server_start(
-            &(struct server_opts){.kind = kind == FX_VALKEY ? SERVER_VALKEY : SERVER_REDIS});
-    return *s;
+    return server_of_program(kind == FX_VALKEY ? SERVER_VALKEY : SERVER_REDIS);
 }
 #endif
 

@@ -286,6 +286,35 @@ void server_end(struct server *s)
     s->dir[0] = '\0';
 }
 
+/* ---- one for the whole program ------------------------------------------------------------ */
+
+struct server *server_of_program(enum server_kind kind)
+{
+    static struct server *of[2];
+
+    if (!of[kind])
+        of[kind] = server_start(&(struct server_opts){.kind = kind});
+    return of[kind];
+}
+
+const char *server_asked(void)
+{
+    enum { DATABASES = 16 };
+    static char url[320];
+    static int n;
+    const char *asked = getenv("EMQ_TEST_ENGINE");
+    bool valkey = asked && strcmp(asked, "valkey") == 0;
+
+    if (!valkey && (!asked || strcmp(asked, "redis") != 0))
+        return NULL;
+    struct server *s = server_of_program(valkey ? SERVER_VALKEY : SERVER_REDIS);
+    int database = n++ % DATABASES;
+    (void)server_command(s, "EVAL %s 0 %d", "redis.call('SELECT', ARGV[1]) redis.call('FLUSHDB')",
+                         database);
+    (void)snprintf(url, sizeof url, "%s/%d", s->url, database);
+    return url;
+}
+
 /* ---- commands ---------------------------------------------------------------------------- */
 
 static void print_reply(FILE *f, const redisReply *r)

@@ -48,6 +48,12 @@ __attribute__((format(printf, 2, 3))) const char *server_command(struct server *
                                                                  ...);
 long long server_number(const char *reply); /* of INCR, LLEN, … */
 
+/* The one plain server of this kind of the program; started at the first call, ended at exit. */
+struct server *server_of_program(enum server_kind kind);
+/* NULL, unless EMQ_TEST_ENGINE is "redis" or "valkey": the URL of an empty database of that server, another
+ * one at each of the next 15 calls. Valid until the next call. */
+const char *server_asked(void);
+
 /* Joins running servers of the `cluster` kind; each gets its share of the slots in order. Returns when
  * all of them say that the cluster is up. */
 void server_join(struct server *const *nodes, int n);
