@@ -36,15 +36,13 @@ local function num(n)
   return string.format("%.0f", n)
 end
 
--- Commands take at most some 8,000 arguments from unpack(): fn(from, to) for each slice of 1..n.
-local function slices(n, fn)
-  for from = 1, n, 5000 do
-    fn(from, math.min(from + 4999, n))
-  end
+-- A span for PX and PEXPIRE, whatever the settings say.
+local function span(ms)
+  return num(math.max(1, math.min(floor(ms), 9007199254740991)))
 end
 
--- As call(), for any number of arguments in a list, in commands that may be cut anywhere between
--- pairs of arguments: LPUSH, RPUSH, DEL, SREM, ZADD, ZREM, EXISTS by sum.
+-- As call() with a list of arguments of any length, in pairs: unpack() takes some 8,000. For commands
+-- that may be cut in parts and answer a count. Answers the sum.
 local function call_list(list, command, ...)
   local n = #list
   if n == 0 then
@@ -74,12 +72,14 @@ local function queue(b)
                  "emq:n:retried", "emq:n:recovered", "emq:n:deduplicated", "emq:n:removed")
   q = {
     b = b,
+    x = b == B and X or string.gsub(b, "^(.*):([^:]*:)$", "%1::emq:%2"),
     events = b .. "events",
     paused = m[1] and true or false,
     concurrency = tonumber(m[2] or 0) or 0,
     max = tonumber(m[3] or 0) or 0,
     duration = tonumber(m[4] or 0) or 0,
     cap = tonumber(m[5] or 10000) or 10000,
+    exists = false, -- has settings or totals
     fence = tonumber(m[6] or 0) or 0,
     limit = m[7],
     totals = {},
@@ -87,6 +87,9 @@ local function queue(b)
   }
   if q.cap < 0 then
     q.cap = 10000
+  end
+  for i = 1, 15 do
+    q.exists = q.exists or m[i]
   end
   for i, name in ipairs(TOTALS) do
     q.totals[name] = tonumber(m[7 + i] or 0) or 0

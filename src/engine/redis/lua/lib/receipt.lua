@@ -1,5 +1,6 @@
 -- Receipts: the last sequence of a session and what its act answered. The key X.."rc:<session>" lives
 -- for 20 minutes. Of another queue's acts it knows nothing: a repeated call names the same queue.
+--@include lib/base.lua
 
 -- nil: go on, and call receipt_put() at the end. Else the answer: the act's stored one (its first
 -- member is the time, which is now's), or an error to answer.

@@ -1,0 +1,105 @@
+-- A job's record: is it ours, where is it, storing a new one, deleting all of its keys.
+--@include lib/place.lua
+
+-- A flat list of fields and values as a table.
+local function fields(flat)
+  local h = {}
+  for i = 1, #flat, 2 do
+    h[flat[i]] = flat[i + 1]
+  end
+  return h
+end
+
+-- What emq:tk says, if it is about the hand-out that processedOn is of: token and mode; else nil.
+local function last_token(tk, processed_on)
+  if not tk then
+    return nil
+  end
+  local mode, at, token = string.match(tk, "^(%d+) (%d+) (.+)$")
+  if at and at == processed_on then
+    return token, tonumber(mode)
+  end
+  return nil
+end
+
+-- Is it in the list? Only for `active`: O(its length).
+local function in_active(q, id)
+  return call("LPOS", q.b .. "active", id) and true or false
+end
+
+-- The state of a job whose hash is there; 0 = staged. By elimination: `wait` may be long and is
+-- never searched.
+local function state_of(q, id)
+  local key = q.b .. id
+  local h = call("HMGET", key, "emq:stage", "finishedOn", "processedOn")
+  flush(q)
+  if h[1] then
+    return 0
+  end
+  if h[2] then
+    if call("ZSCORE", q.b .. "completed", id) then
+      return COMPLETED
+    elseif call("ZSCORE", q.b .. "failed", id) then
+      return FAILED
+    end
+  end
+  if call("ZSCORE", q.b .. "delayed", id) then
+    return DELAYED
+  elseif call("ZSCORE", q.b .. "prioritized", id) then
+    return PRIORITIZED
+  elseif h[3] and in_active(q, id) then
+    return ACTIVE
+  elseif call("ZSCORE", q.b .. "waiting-children", id) then
+    return WAITING_CHILDREN
+  end
+  return WAITING
+end
+
+-- Adds the keys that a job may have to a list for DEL; all but its lock.
+local function job_keys(list, q, id)
+  local key, n = q.b .. id, #list
+  list[n + 1] = key
+  list[n + 2] = key .. ":logs"
+  list[n + 3] = key .. ":dependencies"
+  list[n + 4] = key .. ":processed"
+  list[n + 5] = key .. ":failed"
+  list[n + 6] = key .. ":unsuccessful"
+  list[n + 7] = q.x .. "hist:" .. id
+end
+
+-- An exceptional entry of a job's life, for `why`.
+local function history(q, id, what, who, detail)
+  local key = q.x .. "hist:" .. id
+  local quoted = string.gsub(cjson.encode(who), "\\/", "/")
+  call("RPUSH", key, '{"at":' .. num(now_ms) .. ',"what":"' .. what .. '","who":' .. quoted ..
+       ',"detail":"' .. detail .. '"}')
+  call("LTRIM", key, -100, -1)
+  call("PEXPIRE", key, 604800000)
+end
+
+-- Stores a new job: id, name, data, opts, timestamp, delay, priority as text or number, and if there
+-- parentKey, parent, rjk, deid, group, enc, stage.
+local OPTIONAL = {"parentKey", "parent", "rjk", "deid", "emq:group", "emq:enc", "emq:stage"}
+local function store(q, j)
+  local f = {"name", j.name, "data", j.data, "opts", j.opts, "timestamp", num(j.timestamp),
+             "delay", num(j.delay), "priority", num(j.priority)}
+  for _, name in ipairs(OPTIONAL) do
+    if j[name] then
+      f[#f + 1] = name
+      f[#f + 1] = j[name]
+    end
+  end
+  call("HSET", q.b .. j.id, unpack(f))
+end
+
+-- Puts a stored job in its first place and tells of it.
+local function enter(q, j)
+  count(q, "added")
+  event(q, "added", "jobId", j.id, "name", j.name)
+  if j.delay > 0 then
+    place_delayed(q, j.id, j.timestamp + j.delay)
+  else
+    place_line(q, j.id, j.priority, j.lifo)
+    event(q, "waiting", "jobId", j.id)
+  end
+end

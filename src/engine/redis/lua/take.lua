@@ -1,0 +1,22 @@
+-- take: promotes what is due, then hands out jobs under locks
+-- ARGV[4]    session
+-- ARGV[5]    sequence
+-- ARGV[6..]  count, worker, lock ms, limit max, limit ms, mode, claims key ("" = none)
+-- reply      {now_ms, paused, maxed, limited_ms, next_due_ms, deferred, {id, lock ms, record}, ...}
+-- calls      10, and 4 a job
+
+--@include lib/receipt.lua
+--@include lib/take.lua
+local done = receipt_find(ARGV[4], ARGV[5], "take")
+local q = queue(B)
+if done then
+  return done.err and done or {now_ms, unpack(taken_again(q, done[2]))}
+end
+local t = take_args(6)
+local taken = take(q, t)
+finish_flush(q)
+save()
+if #t.jobs + t.deferred > 0 then -- "nothing" may be answered anew
+  receipt_put(ARGV[4], ARGV[5], "take", {now_ms, taken_short(taken, t.mode)})
+end
+return {now_ms, unpack(taken)}

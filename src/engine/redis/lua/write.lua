@@ -1,0 +1,82 @@
+-- write: progress, data or log of a job, by its owner or an administrator
+-- ARGV[4]    session
+-- ARGV[5]    sequence
+-- ARGV[6]    id
+-- ARGV[7]    token, "" = an administrator
+-- ARGV[8]    administrator
+-- ARGV[9]    p progress, d data, l log, c clear the log
+-- ARGV[10]   the value: JSON, JSON, text, ""
+-- ARGV[11]   d: the encoding behind that JSON, "" = none; l, c: lines kept, -1 = all
+-- reply      {now_ms, outcome, log lines}
+-- calls      9
+
+--@include lib/receipt.lua
+--@include lib/active.lua
+local done = receipt_find(ARGV[4], ARGV[5], "write")
+if done then
+  return done
+end
+local q = queue(B)
+local id, token, kind, value = ARGV[6], ARGV[7], ARGV[9], ARGV[10]
+local key = B .. id
+
+-- opts without the mark of an encoding, and with another one. Like rd_opts_mark() in payload.c: it
+-- stands right before the last brace.
+local function marked(opts, encoding)
+  local head, tail = string.match(opts, "^(%s*{.*)(}%s*)$")
+  if not head then
+    return nil
+  end
+  head = string.gsub(head, ',?"emqEnc":"%l+%d*"$', "")
+  if encoding ~= "" then
+    head = head .. (string.find(head, "{%s*$") and "" or ",") .. '"emqEnc":"' .. encoding .. '"'
+  end
+  return head .. tail
+end
+
+local function write_data(enc, opts)
+  local set = {"data", value}
+  if enc or not marked(opts, "") then
+    set[3], set[4] = "emq:enc", ARGV[11] == "" and "json" or ARGV[11]
+  else
+    set[3], set[4] = "opts", marked(opts, ARGV[11])
+  end
+  call("HSET", key, unpack(set))
+end
+
+local function write()
+  local h = call("HMGET", key, "timestamp", "emq:stage", "emq:tk", "processedOn", "emq:enc", "opts")
+  if not h[1] or h[2] then
+    return NOT_FOUND
+  elseif token == "" then
+    history(q, id, "admin", ARGV[8], "write")
+  elseif not owns(q, id, token, call("GET", key .. ":lock"), h[3], h[4]) then
+    history(q, id, "refused", token, "write")
+    return LOST
+  end
+  if kind == "p" then
+    call("HSET", key, "progress", value)
+    event(q, "progress", "jobId", id, "data", value)
+  elseif kind == "d" then
+    write_data(h[5], h[6] or "")
+  else
+    local keep = tonumber(ARGV[11])
+    if kind == "l" then
+      call("RPUSH", key .. ":logs", value)
+    end
+    if keep == 0 then
+      call("DEL", key .. ":logs")
+    elseif keep > 0 then
+      call("LTRIM", key .. ":logs", -keep, -1)
+    end
+  end
+  return OK
+end
+
+local reply = {now_ms, write(), 0}
+if reply[2] == OK then
+  reply[3] = call("LLEN", key .. ":logs")
+end
+save()
+receipt_put(ARGV[4], ARGV[5], "write", reply)
+return reply
