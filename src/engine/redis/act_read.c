@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The acts `jobs`, `stats`, `find`, `queues` and `logs`: reading. Each picture is one script's, but for
+ * long logs and the search for queues, which go in slices.
+ */
+#include "base/error.h"
+#include "base/str.h"
+#include "engine/redis/admin.h"
+
+/* Lines of a log that one script answers. */
+enum { LOGS_SLICE = 4000 };
+
+struct emq__job *rd_row_job(const struct rd_reply *row, emq_str prefix, emq_str queue,
+                            struct emq__arena *mem)
+{
+    struct rd_job_extra x = {
+        .prefix = prefix,
+        .queue = queue,
+        .id = rd_str(rd_at(row, 1)),
+        .state = (int32_t)rd_i64(rd_at(row, 2)),
+        .due_at_ms = rd_i64(rd_at(row, 3)),
+        .lock_left_ms = rd_i64(rd_at(row, 4)),
+        .token = rd_str(rd_at(row, 5)),
+    };
+    return rd_job_read(rd_at(row, 0), &x, mem);
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+emq_status rd_jobs(struct emq__engine *e, const struct emq__jobs_req *req,
+                   struct emq__jobs_res *res, struct emq__arena *mem, emq_error *err)
+{
+    struct rd_args *a = rd_args_new(e, RD_LUA_jobs, req->prefix, req->queue, mem);
+    const struct rd_reply *r;
+
+    *res = (struct emq__jobs_res){.n = req->n};
+    res->jobs = emq__arena_zalloc(mem, req->n ? req->n : 1, sizeof(struct emq__job *));
+    if (!res->jobs)
+        return emq__fail(err, EMQ_E_NOMEM, 0, "jobs", "%zu jobs", req->n);
+    for (size_t i = 0; i < req->n; i++)
+        rd_arg_str(a, req->ids[i]);
+    emq_status s = rd_eval(a, &r, err);
+    if (s != EMQ_OK)
+        return s;
+    res->now_ms = rd_i64(rd_at(r, 0));
+    for (size_t i = 0; i < req->n; i++) {
+        const struct rd_reply *row = rd_at(r, i + 1);
+        if (row->type != RD_ARR)
+            continue;
+        res->jobs[i] = rd_row_job(row, req->prefix, req->queue, mem);
+        if (!res->jobs[i])
+            return emq__fail(err, EMQ_E_NOMEM, 0, "jobs", "%zu jobs", req->n);
+    }
+    return EMQ_OK;
+}
+
+/* ---- stats ----------------------------------------------------------------------------------- */
+
+void rd_stats_read(const struct rd_reply *r, size_t at, struct emq__stats_res *out)
+{
+    struct emq__totals *t = &out->totals;
+    int64_t *const totals[] = {&t->added,   &t->started,   &t->completed,    &t->failed,
+                               &t->retried, &t->recovered, &t->deduplicated, &t->removed};
+    /* In the order in which the script counts. */
+    static const int states[] = {EMQ_WAITING,     EMQ_ACTIVE,           EMQ_DELAYED,
+                                 EMQ_PRIORITIZED, EMQ_WAITING_CHILDREN, EMQ_COMPLETED_STATE,
+                                 EMQ_FAILED_STATE};
+
+    out->exists = rd_i64(rd_at(r, at++)) != 0;
+    out->paused = rd_i64(rd_at(r, at++)) != 0;
+    out->maxed = rd_i64(rd_at(r, at++)) != 0;
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(states); i++)
+        out->count[states[i]] = rd_i64(rd_at(r, at++));
+    out->limited_ms = rd_i64(rd_at(r, at++));
+    out->next_due_at_ms = rd_i64(rd_at(r, at++));
+    out->oldest_waiting_at_ms = rd_i64(rd_at(r, at++));
+    out->concurrency = rd_i64(rd_at(r, at++));
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(totals); i++)
+        *totals[i] = rd_i64(rd_at(r, at++));
+    out->retry_delayed = rd_i64(rd_at(r, at));
+}
+
+emq_status rd_stats(struct emq__engine *e, const struct emq__stats_req *req,
+                    struct emq__stats_res *res, struct emq__arena *mem, emq_error *err)
+{
+    struct rd_args *a = rd_args_new(e, RD_LUA_stats, req->prefix, req->queue, mem);
+    const struct rd_reply *r;
+
+    *res = (struct emq__stats_res){0};
+    emq_status s = rd_eval(a, &r, err);
+    if (s != EMQ_OK)
+        return s;
+    res->now_ms = rd_i64(rd_at(r, 0));
+    rd_stats_read(r, 1, res);
+    return EMQ_OK;
+}
+
+/* ---- find ------------------------------------------------------------------------------------ */
+
+enum { FOUND = 1, FULL = 2, GO_ON_AT = 3, ROWS = 4 }; /* the places of its answer */
+
+/* One script. *rank: where the next one has to go on; -1 = this was all. */
+static emq_status find_slice(struct emq__engine *e, const struct emq__find_req *req, emq_str after,
+                             int64_t *rank, int64_t *bytes, struct emq__find_res *res,
+                             struct emq__arena *mem, emq_error *err)
+{
+    struct rd_args *a = rd_args_new(e, RD_LUA_find, req->prefix, req->queue, mem);
+    const struct rd_reply *r;
+
+    rd_arg_i64(a, req->state);
+    rd_arg_i64(a, req->newest_first);
+    rd_arg_i64(a, *rank);
+    rd_arg_str(a, after);
+    rd_arg_i64(a, req->limit - (int64_t)res->n);
+    rd_arg_i64(a, *bytes);
+    emq_status s = rd_eval(a, &r, err);
+    if (s != EMQ_OK)
+        return s;
+    res->now_ms = rd_i64(rd_at(r, 0));
+    if (!rd_i64(rd_at(r, FOUND)))
+        return EMQ_NOT_FOUND;
+    res->more = rd_i64(rd_at(r, FULL)) != 0;
+    *rank = rd_i64(rd_at(r, GO_ON_AT));
+    for (size_t i = ROWS; i < r->n; i++) {
+        struct emq__job *j = rd_row_job(rd_at(r, i), req->prefix, req->queue, mem);
+        if (!j)
+            return emq__fail(err, EMQ_E_NOMEM, 0, "find", "job %zu", res->n);
+        *bytes -= (int64_t)emq__job_bytes(j);
+        res->jobs[res->n++] = j;
+    }
+    return EMQ_OK;
+}
+
+emq_status rd_find(struct emq__engine *e, const struct emq__find_req *req,
+                   struct emq__find_res *res, struct emq__arena *mem, emq_error *err)
+{
+    struct emq__find_req part = *req;
+    int64_t rank = req->offset > 0 ? req->offset : 0, bytes = EMQ__BATCH_BYTES;
+    emq_str after = req->after_id;
+    emq_status s;
+
+    *res = (struct emq__find_res){0};
+    if (req->state < EMQ_WAITING || req->state > EMQ_STATE_COUNT)
+        return emq__fail(err, EMQ_E_INVALID, 0, "find", "no such state: %d", (int)req->state);
+    if (part.limit > EMQ__BATCH_MAX)
+        part.limit = EMQ__BATCH_MAX;
+    if (part.limit < 0)
+        part.limit = 0;
+    res->jobs = emq__arena_zalloc(mem, (size_t)part.limit + 1, sizeof(struct emq__job *));
+    if (!res->jobs)
+        return emq__fail(err, EMQ_E_NOMEM, 0, "find", "%d jobs", (int)part.limit);
+    do { /* more than once only where ids without a record stand in the line */
+        s = find_slice(e, &part, after, &rank, &bytes, res, mem, err);
+        after = (emq_str){0};
+    } while (s == EMQ_OK && rank >= 0 && !res->more && (int32_t)res->n < part.limit);
+    if ((int32_t)res->n == EMQ__BATCH_MAX && req->limit > EMQ__BATCH_MAX)
+        res->more = true;
+    return s;
+}
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+    return emq__str_cmp(*(const emq_str *)a, *(const emq_str *)b);
+}
+
+/* All names of one node behind those that are there. */
+static emq_status queues_of(struct emq__engine *e, emq_str prefix, size_t node, size_t *cap,
+                            struct emq__queues_res *res, struct emq__arena *mem, emq_error *err)
+{
+    emq_str cursor = EMQ_STR_LIT("0");
+
+    do {
+        struct rd_args *a = rd_args_new(e, RD_LUA_queues, prefix, (emq_str){0}, mem);
+        const struct rd_reply *r;
+        rd_arg_str(a, cursor);
+        emq_status s = rd_eval_node(a, node, &r, err);
+        if (s != EMQ_OK)
+            return s;
+        res->now_ms = rd_i64(rd_at(r, 0));
+        cursor = rd_str(rd_at(r, 1));
+        for (size_t i = 2; i < r->n; i++) {
+            if (res->n == *cap) {
+                emq_str *wider = emq__arena_zalloc(mem, *cap * 2, sizeof *wider);
+                if (!wider)
+                    return emq__fail(err, EMQ_E_NOMEM, 0, "queues", "%zu names", *cap * 2);
+                memcpy(wider, res->names, res->n * sizeof *wider);
+                res->names = wider;
+                *cap *= 2;
+            }
+            res->names[res->n++] = rd_str(rd_at(r, i));
+        }
+    } while (!emq__str_is(cursor, "0") && cursor.len);
+    return EMQ_OK;
+}
+
+emq_status rd_queues(struct emq__engine *e, const struct emq__queues_req *req,
+                     struct emq__queues_res *res, struct emq__arena *mem, emq_error *err)
+{
+    size_t cap = 64, n = 0;
+    emq_status s = EMQ_OK;
+
+    *res = (struct emq__queues_res){.names = emq__arena_zalloc(mem, cap, sizeof(emq_str))};
+    if (!res->names)
+        return emq__fail(err, EMQ_E_NOMEM, 0, "queues", "%zu names", cap);
+    for (size_t node = 0; node < rd_nodes(e) && s == EMQ_OK; node++)
+        s = queues_of(e, req->prefix, node, &cap, res, mem, err);
+    if (s != EMQ_OK)
+        return s;
+    qsort(res->names, res->n, sizeof *res->names, by_name);
+    for (size_t i = 0; i < res->n; i++) /* a scan may show a key twice */
+        if (i == 0 || !emq__str_eq(res->names[i], res->names[n - 1]))
+            res->names[n++] = res->names[i];
+    res->n = n;
+    return EMQ_OK;
+}
+
+/* ---- logs ------------------------------------------------------------------------------------ */
+
+/* Lines from `start` on, at most `want`, behind those that are there. NOT_FOUND: no such job. */
+static emq_status logs_slice(struct emq__engine *e, const struct emq__logs_req *req, int64_t start,
+                             int64_t want, struct emq__logs_res *res, const struct rd_reply **r,
+                             struct emq__arena *mem, emq_error *err)
+{
+    struct rd_args *a = rd_args_new(e, RD_LUA_logs, req->prefix, req->queue, mem);
+
+    rd_arg_str(a, req->id);
+    rd_arg_i64(a, start);
+    rd_arg_i64(a, want < LOGS_SLICE ? want : LOGS_SLICE);
+    emq_status s = rd_eval(a, r, err);
+    if (s != EMQ_OK)
+        return s;
+    res->now_ms = rd_i64(rd_at(*r, 0));
+    res->total = rd_i64(rd_at(*r, 2));
+    return rd_i64(rd_at(*r, 1)) ? EMQ_OK : EMQ_NOT_FOUND;
+}
+
+emq_status rd_logs(struct emq__engine *e, const struct emq__logs_req *req,
+                   struct emq__logs_res *res, struct emq__arena *mem, emq_error *err)
+{
+    int64_t start = req->start > 0 ? req->start : 0;
+    int64_t want = req->count > 0 ? req->count : INT64_MAX;
+    const struct rd_reply *r;
+
+    *res = (struct emq__logs_res){0};
+    emq_status s = logs_slice(e, req, start, want, res, &r, mem, err);
+    if (s != EMQ_OK)
+        return s;
+    int64_t there = res->total > start ? res->total - start : 0;
+    if (want > there)
+        want = there;
+    res->lines = emq__arena_zalloc(mem, (size_t)want + 1, sizeof(emq_str));
+    if (!res->lines)
+        return emq__fail(err, EMQ_E_NOMEM, 0, "logs", "%lld lines", (long long)want);
+    for (;;) {
+        for (size_t i = 3; i < r->n && (int64_t)res->n < want; i++)
+            res->lines[res->n++] = rd_str(rd_at(r, i));
+        if ((int64_t)res->n >= want || r->n <= 3)
+            return EMQ_OK;
+        s = logs_slice(e, req, start + (int64_t)res->n, want - (int64_t)res->n, res, &r, mem, err);
+        if (s != EMQ_OK)
+            return s;
+    }
+}

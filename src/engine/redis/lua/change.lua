@@ -1,0 +1,71 @@
+-- change: an administrator changes single jobs. More work than one script may do goes on in the next
+-- call; what was done is in the receipt
+-- KEYS[1]    the queue's meta key
+-- ARGV[4]    session
+-- ARGV[5]    sequence
+-- ARGV[6..]  kind of change, administrator, delay, priority, 1 = lifo, 1 = reset attempts; how many of
+--            the ids are done, ids
+-- reply      {now_ms, how many ids, outcome and state of each one done that ARGV[12] does not count}
+-- calls      12 a job
+--@include lib/change.lua
+--@include lib/receipt.lua
+
+local session, seq, c, before, first = ARGV[4], ARGV[5], change_of(6), tonumber(ARGV[12]), 13
+local n = #ARGV - first + 1
+
+-- What the caller has not seen yet of everything that was done.
+local function answer(done)
+  local out = {now_ms, n}
+  for i = 3 + 2 * before, #done do
+    out[#out + 1] = done[i]
+  end
+  return out
+end
+
+local done = receipt_find(session, seq, "change")
+if done and done.err then
+  return done
+elseif done and done[2] ~= n then
+  return redis.error_reply("EMQ this sequence of the session was a change of " .. done[2] .. " jobs, not of " .. n)
+elseif done and #done > 2 + 2 * before then
+  return answer(done)
+elseif not done then
+  done = {now_ms, n}
+  for i = 1, 2 * before do
+    done[2 + i] = 0 -- without a receipt nobody asks for these again
+  end
+end
+
+local q = queue(B)
+
+-- nil: not in this slice.
+local function change_one(id)
+  local state = job_state(q, id)
+  if not state then
+    return NOT_FOUND, 0
+  elseif not fits(c.kind, state) then
+    return WRONG_STATE, state
+  elseif c.kind ~= REMOVE then
+    return change_job(q, id, state, c)
+  elseif is_held(q, id) or locked_below(q.b .. id) then
+    return LOCKED, state
+  elseif remove_tree(q, id, state, false) then
+    return OK, 0
+  end
+end
+
+for i = first + before, #ARGV do
+  spend(STEPS)
+  local outcome, state = change_one(ARGV[i])
+  if not outcome then
+    break
+  end
+  done[#done + 1] = outcome
+  done[#done + 1] = state
+  if spent >= SLICE then
+    break
+  end
+end
+save()
+receipt_put(session, seq, "change", done)
+return answer(done)

@@ -1,0 +1,50 @@
+-- find: reads the jobs of one state, by rank or behind a job
+-- KEYS[1]  the queue's meta key
+-- ARGV[4]  state
+-- ARGV[5]  1 = newest first
+-- ARGV[6]  rank of the first one; with ARGV[7] about where that job stands
+-- ARGV[7]  id to begin behind, or ""
+-- ARGV[8]  how many
+-- ARGV[9]  bytes at which to stop
+-- reply    {now_ms, 0 = ARGV[7] is not in the state, 1 = stopped by the bytes, rank to go on at or -1, rows}
+-- calls    1 a job, 2 more when it is active, 1 a hundred jobs
+--@include lib/base.lua
+--@include lib/read.lua
+
+local state, newest, id = tonumber(ARGV[4]), ARGV[5] == "1", ARGV[7]
+local rank, limit, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local out, rows, bytes, ghosts = {now_ms, 1, 0, -1}, 0, 0, 0
+
+if id ~= "" then
+  rank = visible(B, id) and rank_of(B, state, id, newest, rank)
+  if not rank then
+    return {now_ms, 0, 0, -1}
+  end
+  rank = rank + 1
+end
+while rows < limit do
+  local n = math.min(100, limit - rows)
+  local ids, scores = ids_of(B, state, rank, n, newest)
+  for i, id in ipairs(ids) do
+    local hash = visible(B, id)
+    if hash then
+      if bytes >= bytes_max then
+        out[3] = 1
+        return out
+      end
+      bytes = bytes + size_of(hash)
+      rows = rows + 1
+      out[4 + rows] = row(B, id, hash, state, scores and scores[i])
+    else
+      ghosts = ghosts + 1
+    end
+  end
+  rank = rank + #ids
+  if #ids < n then
+    break
+  elseif ghosts > 2000 then -- the rest in another slice
+    out[4] = rank
+    break
+  end
+end
+return out

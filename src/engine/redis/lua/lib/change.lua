@@ -1,0 +1,132 @@
+-- What an administrator may do to one job: in which states, and how.
+--@include lib/finish.lua
+--@include lib/opts.lua
+--@include lib/remove.lua
+
+local DELAY, PRIORITY_OF, PROMOTE, RETRY, REMOVE, CANCEL = 1, 2, 3, 4, 5, 6
+local KIND_NAME = {"delay", "priority", "promote", "retry", "remove", "cancel"}
+
+-- A scheduler's pending iteration: without it the schedule would end.
+local function is_pending_iteration(q, id)
+  local scheduler = call("HGET", q.b .. id, "rjk")
+  local at = scheduler and call("ZSCORE", q.b .. "repeat", scheduler)
+  return at and id == "repeat:" .. scheduler .. ":" .. num(tonumber(at))
+end
+
+-- Does a state allow this kind of change?
+local function fits(kind, state)
+  local is_finished = state == COMPLETED or state == FAILED
+  if kind == DELAY or kind == PROMOTE then
+    return state == DELAYED
+  elseif kind == RETRY then
+    return is_finished
+  end
+  return kind ~= CANCEL or not is_finished
+end
+
+-- Is the job itself kept from being removed?
+local function is_held(q, id)
+  return call("EXISTS", q.b .. id .. ":lock") == 1 or is_pending_iteration(q, id)
+end
+
+local function change_delay(q, id, delay)
+  call("HSET", q.b .. id, "delay", num(delay))
+  place_delayed(q, id, now_ms + delay)
+end
+
+local function to_line(q, id, prev, lifo)
+  call("HSET", q.b .. id, "delay", "0")
+  place_line(q, id, tonumber(call("HGET", q.b .. id, "priority") or 0) or 0, lifo)
+  event(q, "waiting", "jobId", id, "prev", prev)
+end
+
+-- The parent, which has counted the child as ended, waits for it again; it does not go back itself.
+local function reattach(q, id, state)
+  local child = q.b .. id
+  local pq, _, key = parent_of(family(child))
+  if not pq then
+    return
+  end
+  local known
+  if state == COMPLETED then
+    known = call("HDEL", key .. ":processed", child)
+  else
+    known = call("ZREM", key .. ":unsuccessful", child) + call("HDEL", key .. ":failed", child)
+  end
+  if known > 0 then
+    call("SADD", key .. ":dependencies", child)
+  end
+end
+
+local function retry_finished(q, id, state, c)
+  call("HDEL", q.b .. id, "finishedOn", "processedOn", "emq:exp", state == FAILED and "failedReason" or "returnvalue",
+       state == FAILED and "defa" or "emq:renc")
+  if c.reset then
+    call("HDEL", q.b .. id, "atm", "attemptsMade", "ats", "stc")
+  end
+  reattach(q, id, state)
+  count(q, "retried")
+  to_line(q, id, STATE_NAME[state], c.lifo)
+end
+
+-- A job that was not handed out fails at once.
+local function cancel_waiting(q, id, state)
+  local h = {}
+  for _, name in ipairs({"parentKey", "parent", "deid", "defa"}) do
+    h[name] = call("HGET", q.b .. id, name)
+  end
+  local after = finish(q, id, h, {state = FAILED, reason = "cancelled", keep = own_opts(q, id).keep,
+                                  prev = STATE_NAME[state]})
+  finish_flush(q)
+  return after
+end
+
+-- Does a change other than REMOVE, which the state is known to allow. c: kind, admin, delay, priority,
+-- lifo, reset. rank: as in leave(). Answers outcome and the state after it, 0 = gone.
+local function change_job(q, id, state, c, rank)
+  local kind = c.kind
+  local in_line = state == WAITING or state == PRIORITIZED
+  local stays = kind == CANCEL and state == ACTIVE or kind == PRIORITY_OF and not in_line
+  spend(STEPS)
+  if not stays and not leave(q, id, state, rank) then
+    return WRONG_STATE, state -- a record that is nowhere
+  end
+  if c.admin ~= "" then
+    history(q, id, "admin", c.admin, KIND_NAME[kind])
+  end
+  if kind == CANCEL and state == ACTIVE then
+    call("HSET", q.b .. id, "emq:cancel", "1")
+  elseif kind == CANCEL then
+    return OK, cancel_waiting(q, id, state)
+  elseif kind == DELAY then
+    change_delay(q, id, c.delay)
+  elseif kind == PRIORITY_OF then
+    call("HSET", q.b .. id, "priority", num(c.priority))
+    if in_line then
+      place_line(q, id, c.priority, c.lifo)
+    end
+  elseif kind == PROMOTE then
+    to_line(q, id, "delayed", false)
+  else
+    retry_finished(q, id, state, c)
+  end
+  if stays or kind == DELAY then
+    return OK, state
+  end
+  return OK, tonumber(call("HGET", q.b .. id, "priority") or 0) > 0 and PRIORITIZED or WAITING
+end
+
+-- The job of an id: its state; nil: no such job, or a staged one.
+local function job_state(q, id)
+  local h = try("HMGET", q.b .. id, "timestamp", "emq:stage")
+  if h.err or not h[1] or h[2] then
+    return nil
+  end
+  return state_of(q, id)
+end
+
+-- The change that a script's arguments from `at` on describe.
+local function change_of(at)
+  return {kind = tonumber(ARGV[at]), admin = ARGV[at + 1], delay = tonumber(ARGV[at + 2]),
+          priority = tonumber(ARGV[at + 3]), lifo = ARGV[at + 4] == "1", reset = ARGV[at + 5] == "1"}
+end
