@@ -1,6 +1,6 @@
 -- advance: tests only: every key with a TTL loses some of it
 -- ARGV[4]  how many ms
--- reply    {how many keys}
+-- reply    {nil, how many keys}
 -- calls    2 and 3 a key
 local ms = tonumber(ARGV[4])
 local cursor, n = "0", 0
@@ -18,4 +18,4 @@ repeat
         end
     end
 until cursor == "0"
-return {n}
+return {false, n}

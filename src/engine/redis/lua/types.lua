@@ -1,0 +1,22 @@
+-- types: which key of a queue belongs to something else
+-- KEYS[1]  the queue's meta key
+-- reply    {0, key, what it holds, what it should hold}, or {0}
+-- calls    20
+local kinds = {
+    string = {"id", "pc", "limiter", "stalled-check"},
+    list = {"wait", "paused", "active"},
+    set = {"stalled"},
+    zset = {"delayed", "prioritized", "waiting-children", "completed", "failed", "marker", "repeat"},
+    hash = {"meta"},
+    stream = {"events"},
+}
+for want, suffixes in pairs(kinds) do
+    for _, suffix in ipairs(suffixes) do
+        local key = ARGV[2] .. suffix
+        local is = redis.call("TYPE", key).ok
+        if is ~= want and is ~= "none" then
+            return {0, key, is, want}
+        end
+    end
+end
+return {0}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Running scripts: the request, where it goes, what is repeated and what the answer means.
+ *
+ * The invariant: a request is sent again only while no server can have executed it, or when it changes
+ * nothing; everything else that is not known is in doubt.
+ */
+#include "engine/redis/script.h"
+#include "engine/redis/error.h"
+#include "engine/redis/ground.h"
+
+#include "base/error.h"
+#include "base/str.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { PAUSE_FIRST_MS = 10, PAUSE_MAX_MS = 500 };
+enum { JUMPS_MAX = 16, WAIT_KEY_MS = 60000 };
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+static emq_str joined(struct emq__arena *mem, emq_str a, const char *mid, emq_str b,
+                      const char *end)
+{
+    size_t n_mid = strlen(mid), n_end = strlen(end), n = a.len + n_mid + b.len + n_end;
+    char *p = emq__arena_alloc(mem, n + 1);
+
+    if (!p)
+        return (emq_str){0};
+    memcpy(p, a.ptr, a.len);
+    memcpy(p + a.len, mid, n_mid);
+    if (b.len > 0)
+        memcpy(p + a.len + n_mid, b.ptr, b.len);
+    memcpy(p + a.len + n_mid + b.len, end, n_end + 1);
+    return emq_strn(p, n);
+}
+
+static emq_str key_base(struct emq__arena *mem, emq_str prefix, emq_str queue)
+{
+    return joined(mem, prefix, ":", queue, queue.len > 0 ? ":" : "");
+}
+
+static emq_str private_base(struct emq__arena *mem, emq_str prefix, emq_str queue)
+{
+    return joined(mem, prefix, "::emq:", queue, queue.len > 0 ? ":" : "");
+}
+
+static void no_slot(struct rd_args *a, emq_str prefix, emq_str queue)
+{
+    a->refused =
+        emq__fail(&a->why, EMQ_E_INVALID, 0, rd_lua_name[a->script],
+                  "on a cluster all keys of a queue must be on one node: put the queue's name "
+                  "or the prefix into braces, like \"{%.*s}\" or ?prefix={%.*s}",
+                  EMQ_STR_ARG(queue), EMQ_STR_ARG(prefix));
+}
+
+struct rd_args *rd_args_new(struct emq__engine *engine, enum rd_lua script, emq_str prefix,
+                            emq_str queue, struct emq__arena *mem)
+{
+    struct rd_engine *e = rd_of(engine);
+    struct rd_args *a = emq__arena_zalloc(mem, 1, sizeof *a);
+    char clock[RD_CLOCK_TEXT_MAX];
+
+    if (!a)
+        return NULL;
+    *a = (struct rd_args){.e = e, .mem = mem, .script = script, .prefix = prefix, .queue = queue};
+    /* Renewals wait behind nothing else. */
+    a->link =
+        emq__str_is(emq_cstr(rd_lua_name[script]), "extend") ? RD_LINK_RENEWALS : RD_LINK_SHARED;
+    emq_str base = key_base(mem, prefix, queue), private = private_base(mem, prefix, queue);
+    emq_str meta = joined(mem, base, "meta", EMQ_STR_LIT(""), "");
+    if (!base.ptr || !private.ptr || !meta.ptr) {
+        a->failed = true;
+        return a;
+    }
+    rd_cmd_init(&a->cmd, mem);
+    a->cmd.argc = 0;
+    if (queue.len > 0) {
+        rd_cmd_arg(&a->cmd, meta);
+        a->n_keys = 1;
+        if (e->cluster && !rd_slot_of_queue(prefix, queue, &a->slot))
+            no_slot(a, prefix, queue);
+    }
+    rd_cmd_arg(&a->cmd, rd_clock_text(e, clock));
+    rd_cmd_arg(&a->cmd, base);
+    rd_cmd_arg(&a->cmd, private);
+    return a;
+}
+
+void rd_arg_str(struct rd_args *a, emq_str s)
+{
+    if (a && !a->failed)
+        rd_cmd_arg(&a->cmd, s);
+}
+
+void rd_arg_i64(struct rd_args *a, int64_t v)
+{
+    if (a && !a->failed)
+        rd_cmd_i64(&a->cmd, v);
+}
+
+void rd_arg_writes(struct rd_args *a)
+{
+    if (a)
+        a->writes = true;
+}
+
+void rd_arg_call(struct rd_args *a, struct emq__call call)
+{
+    rd_arg_writes(a);
+    rd_arg_str(a, call.session);
+    rd_arg_i64(a, (int64_t)call.seq);
+}
+
+void rd_arg_queue(struct rd_args *a, emq_str prefix, emq_str queue)
+{
+    uint16_t slot;
+
+    if (!a || a->failed)
+        return;
+    emq_str base = key_base(a->mem, prefix, queue);
+    emq_str private = private_base(a->mem, prefix, queue);
+    if (!base.ptr || !private.ptr) {
+        a->failed = true;
+        return;
+    }
+    rd_cmd_arg(&a->cmd, base);
+    rd_cmd_arg(&a->cmd, private);
+    if (!a->e->cluster || a->refused != EMQ_OK)
+        return;
+    if (!rd_slot_of_queue(prefix, queue, &slot))
+        no_slot(a, prefix, queue);
+    else if (slot != a->slot)
+        a->refused =
+            emq__fail(&a->why, EMQ_E_INVALID, 0, rd_lua_name[a->script],
+                      "\"%.*s\" and \"%.*s\" are on different nodes of the cluster: what one "
+                      "call adds must share a hash tag in braces",
+                      EMQ_STR_ARG(a->queue), EMQ_STR_ARG(queue));
+}
+
+bool rd_same_slot(struct emq__engine *engine, emq_str prefix_a, emq_str queue_a, emq_str prefix_b,
+                  emq_str queue_b)
+{
+    uint16_t a, b;
+
+    if (!rd_of(engine)->cluster)
+        return true;
+    return rd_slot_of_queue(prefix_a, queue_a, &a) && rd_slot_of_queue(prefix_b, queue_b, &b) &&
+           a == b;
+}
+
+/* ---- one exchange ----------------------------------------------------------------------------- */
+
+struct job {
+    struct rd_engine *e;
+    struct rd_cmd *cmd;   /* a plain command, or */
+    struct rd_args *args; /* a script */
+    struct emq__arena *mem;
+    const char *what;
+    bool writes, fixed_node;
+    size_t node;
+    /* what the last answer asked for */
+    bool asking, load;
+    uint64_t wire_id;
+    int jumps;
+};
+
+enum { CMDS_MAX = 5 }; /* ASKING, SCRIPT LOAD, the act, SET and WAIT */
+
+struct exchange {
+    struct rd_cmd own[CMDS_MAX], *cmds[CMDS_MAX];
+    const struct rd_reply *replies[CMDS_MAX];
+    size_t n, act, load, wait; /* places; SIZE_MAX = not there */
+};
+
+static size_t push(struct exchange *x, struct rd_cmd *cmd)
+{
+    x->cmds[x->n] = cmd;
+    return x->n++;
+}
+
+static struct rd_cmd *own(struct exchange *x, struct emq__arena *mem, const char *a, const char *b)
+{
+    struct rd_cmd *c = &x->own[x->n];
+
+    rd_cmd_init(c, mem);
+    rd_cmd_text(c, a);
+    if (b)
+        rd_cmd_text(c, b);
+    return c;
+}
+
+static void script_end(struct rd_args *a)
+{
+    emq_str front[] = {EMQ_STR_LIT("EVALSHA"), emq_strn(a->e->sha[a->script], RD_SHA_LEN),
+                       a->n_keys ? EMQ_STR_LIT("1") : EMQ_STR_LIT("0")};
+
+    rd_cmd_end(&a->cmd, front, EMQ_ARRAY_LEN(front));
+}
+
+static void exchange_build(struct exchange *x, struct job *j, bool load_only)
+{
+    struct rd_args *a = j->args;
+    struct rd_cmd *c;
+
+    *x = (struct exchange){.act = SIZE_MAX, .load = SIZE_MAX, .wait = SIZE_MAX};
+    if (a && (j->load || load_only)) {
+        c = own(x, j->mem, "SCRIPT", "LOAD");
+        rd_cmd_text(c, rd_lua_text[a->script]);
+        rd_cmd_end(c, NULL, 0);
+        x->load = push(x, c);
+    }
+    if (load_only)
+        return;
+    if (j->asking) {
+        c = own(x, j->mem, "ASKING", NULL);
+        rd_cmd_end(c, NULL, 0);
+        (void)push(x, c);
+    }
+    if (a)
+        script_end(a);
+    x->act = push(x, a ? &a->cmd : j->cmd);
+    if (a && j->writes && j->e->cfg.wait_replicas > 0) {
+        /* WAIT waits for what this connection wrote; a repeated act writes nothing. */
+        c = own(x, j->mem, "SET", NULL);
+        rd_cmd_arg(c, joined(j->mem, a->prefix, "::emq:", a->queue, ":wait"));
+        rd_cmd_text(c, "");
+        rd_cmd_text(c, "PX");
+        rd_cmd_i64(c, WAIT_KEY_MS);
+        rd_cmd_end(c, NULL, 0);
+        (void)push(x, c);
+        c = own(x, j->mem, "WAIT", NULL);
+        rd_cmd_i64(c, j->e->cfg.wait_replicas);
+        rd_cmd_i64(c, j->e->io_timeout_ms > 1 ? j->e->io_timeout_ms / 2 : 1);
+        rd_cmd_end(c, NULL, 0);
+        x->wait = push(x, c);
+    }
+}
+
+static struct rd_link *link_of(const struct job *j)
+{
+    return &rd_node_at(j->e, j->node)->links[j->args ? j->args->link : RD_LINK_SHARED];
+}
+
+static emq_status exchange_run(struct exchange *x, struct job *j, struct emq__mono end,
+                               emq_error *err)
+{
+    struct rd_call call = {.cmds = x->cmds, .n = x->n, .replies = x->replies, .mem = j->mem};
+
+    for (size_t i = 0; i < x->n && (i <= x->act || x->act == SIZE_MAX); i++)
+        call.first_write += x->cmds[i]->bytes;
+    emq_status s = rd_link_call(link_of(j), &call, end, err);
+    j->wire_id = call.wire_id;
+    return s;
+}
+
+static void sha_learned(struct rd_engine *e, enum rd_lua script, const struct rd_reply *r)
+{
+    if (r->type != RD_STR || r->s.len != RD_SHA_LEN)
+        return;
+    pthread_mutex_lock(&e->mu);
+    if (!atomic_load(&e->loaded[script]))
+        memcpy(e->sha[script], r->s.ptr, RD_SHA_LEN);
+    pthread_mutex_unlock(&e->mu);
+    atomic_store(&e->loaded[script], true);
+}
+
+/* Sends it once and gives the answer of the act; EMQ_OK also with an error reply. */
+static emq_status send_once(struct job *j, struct emq__mono end, const struct rd_reply **out,
+                            emq_error *err)
+{
+    struct exchange x;
+    emq_status s;
+
+    if (j->args && !atomic_load(&j->e->loaded[j->args->script])) {
+        exchange_build(&x, j, true);
+        s = exchange_run(&x, j, end, err);
+        if (s != EMQ_OK) /* loading twice is the same */
+            return s == EMQ_E_IN_DOUBT ? emq__fail(err, EMQ_E_UNAVAIL, err ? err->native : 0,
+                                                   j->what, "%s", err ? err->text : "")
+                                       : s;
+        *out = x.replies[x.load];
+        if ((*out)->type == RD_ERR)
+            return EMQ_OK;
+        sha_learned(j->e, j->args->script, *out);
+    }
+    exchange_build(&x, j, false);
+    s = exchange_run(&x, j, end, err);
+    if (s != EMQ_OK)
+        return s;
+    *out = x.replies[x.act];
+    if (x.wait != SIZE_MAX && (*out)->type != RD_ERR &&
+        rd_i64(x.replies[x.wait]) < j->e->cfg.wait_replicas)
+        return emq__fail(
+            err, EMQ_E_IN_DOUBT, 0, j->what,
+            "done, but only %lld of %lld replicas have it: a failover now would lose it",
+            (long long)rd_i64(x.replies[x.wait]), (long long)j->e->cfg.wait_replicas);
+    return EMQ_OK;
+}
+
+/* ---- until it is answered ---------------------------------------------------------------------- */
+
+static void pause_for(int64_t ms)
+{
+    struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
+/* false: there is no time left. */
+static bool pause_until(int64_t *ms, struct emq__mono end)
+{
+    int64_t left = emq__mono_diff_ms(emq__mono_now(), end);
+    int64_t mine = (int64_t)((double)*ms * (0.5 + emq__random_unit() / 2)) + 1;
+
+    *ms = *ms * 2 < PAUSE_MAX_MS ? *ms * 2 : PAUSE_MAX_MS;
+    if (left <= 0)
+        return false;
+    pause_for(mine < left ? mine : left);
+    return true;
+}
+
+/* The node may have changed: a cluster is asked again. */
+static void look_again(struct job *j, struct emq__mono end)
+{
+    struct emq__mono soon = emq__mono_add_ms(emq__mono_now(), 1000);
+
+    if (!j->e->cluster)
+        return;
+    (void)rd_cluster_refresh(j->e, soon.us < end.us ? soon : end, NULL);
+    if (!j->fixed_node && j->args)
+        j->node = atomic_load(&j->e->slots[j->args->slot]);
+}
+
+/* Goes where MOVED or ASK point to. */
+static emq_status jump(struct job *j, const struct rd_said *said, emq_error *err)
+{
+    struct rd_addr addr = said->addr;
+    size_t node;
+
+    if (addr.host[0] == '\0') /* the address by which it was reached, with another port */
+        memcpy(addr.host, rd_node_at(j->e, j->node)->addr.host, sizeof addr.host);
+    emq_status s = rd_cluster_node(j->e, &addr, &node, err);
+    if (s != EMQ_OK)
+        return s;
+    j->node = node;
+    j->asking = said->verdict == RD_ASK;
+    if (said->verdict == RD_MOVED && j->args)
+        atomic_store(&j->e->slots[j->args->slot], (uint16_t)node);
+    return EMQ_OK;
+}
+
+/* An error reply: true = try again at once or after a pause, false = *s is the answer. */
+static bool said_again(struct job *j, const struct rd_said *said, bool *pause, emq_status *s,
+                       emq_error *err)
+{
+    *pause = true;
+    j->asking = false;
+    switch (said->verdict) {
+    case RD_FINAL: return false;
+    case RD_AGAIN: return true;
+    case RD_RECONNECT: rd_link_drop(link_of(j), j->wire_id); return true;
+    case RD_LOAD:
+        *pause = j->load; /* it was loaded, and flushed again at once */
+        j->load = true;
+        return true;
+    case RD_MOVED:
+    case RD_ASK:
+        *pause = ++j->jumps % JUMPS_MAX == 0;
+        *s = jump(j, said, err);
+        return *s == EMQ_OK;
+    }
+    return false;
+}
+
+/* A call that failed: repeat? */
+static bool failed_again(const struct job *j, emq_status s)
+{
+    if (!j->e->opened)
+        return false; /* whoever opens wants to know at once */
+    return s == EMQ_E_UNAVAIL || (s == EMQ_E_IN_DOUBT && !j->writes);
+}
+
+static emq_status final(const struct job *j, const struct rd_said *said, emq_error *err)
+{
+    if (j->args)
+        return rd_script_failed(j->args, said, j->node, err);
+    return rd_error_fail(said, &rd_node_at(j->e, j->node)->addr, j->what, err);
+}
+
+static emq_status run(struct job *j, const struct rd_reply **out, emq_error *err)
+{
+    struct emq__mono end = emq__mono_add_ms(emq__mono_now(), j->e->io_timeout_ms);
+    int64_t pause_ms = PAUSE_FIRST_MS;
+
+    for (;;) {
+        struct rd_said said = {0};
+        bool pause = true, replied = false;
+        emq_status s = send_once(j, end, out, err);
+        if (s == EMQ_OK && (*out)->type != RD_ERR)
+            return EMQ_OK;
+        if (s == EMQ_OK) {
+            replied = true;
+            rd_error_read((*out)->s, &said);
+            s = said.status;
+            if (!said_again(j, &said, &pause, &s, err))
+                return said.verdict == RD_FINAL ? final(j, &said, err) : s;
+        } else if (!failed_again(j, s)) {
+            return s;
+        }
+        if (pause && !pause_until(&pause_ms, end)) {
+            if (replied)
+                return rd_error_fail(&said, &rd_node_at(j->e, j->node)->addr, j->what, err);
+            return s == EMQ_E_IN_DOUBT /* and changes nothing */
+                       ? emq__fail(err, EMQ_E_UNAVAIL, err ? err->native : 0, j->what, "%s",
+                                   err ? err->text : "")
+                       : s;
+        }
+        if (pause)
+            look_again(j, end);
+    }
+}
+
+static emq_status eval(struct rd_args *a, size_t node, bool fixed, const struct rd_reply **out,
+                       emq_error *err)
+{
+    if (!a || a->failed || a->cmd.failed)
+        return emq__fail(err, EMQ_E_NOMEM, 0, "request", "out of memory: nothing was sent");
+    if (a->refused != EMQ_OK) {
+        if (err)
+            *err = a->why;
+        return a->refused;
+    }
+    emq_error mine;
+    struct job j = {.e = a->e,
+                    .args = a,
+                    .mem = a->mem,
+                    .what = rd_lua_name[a->script],
+                    .writes = a->writes,
+                    .fixed_node = fixed,
+                    .node = node};
+    emq_status s = run(&j, out, err ? err : &mine);
+    if (s == EMQ_OK && (*out)->type != RD_ARR)
+        return emq__fail(err, EMQ_E_STORE, 0, j.what, "the script answered no array");
+    if (s == EMQ_OK && rd_at(*out, 0)->type == RD_INT)
+        rd_clock_seen(a->e, rd_at(*out, 0)->i);
+    return s;
+}
+
+emq_status rd_eval(struct rd_args *a, const struct rd_reply **out, emq_error *err)
+{
+    size_t node = !a || !a->e->cluster ? 0 : atomic_load(&a->e->slots[a->slot]);
+
+    return eval(a, node, false, out, err);
+}
+
+emq_status rd_eval_node(struct rd_args *a, size_t node, const struct rd_reply **out, emq_error *err)
+{
+    return eval(a, !a || !a->e->cluster ? 0 : rd_nth_master(a->e, node), true, out, err);
+}
+
+emq_status rd_command(struct rd_engine *e, size_t node, struct rd_cmd *cmd, struct emq__arena *mem,
+                      const struct rd_reply **out, emq_error *err)
+{
+    emq_error mine;
+    struct job j = {
+        .e = e, .cmd = cmd, .mem = mem, .what = "command", .fixed_node = true, .node = node};
+
+    rd_cmd_end(cmd, NULL, 0);
+    return run(&j, out, err ? err : &mine);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The request of a script under construction.
+ */
+#ifndef EMQ_ENGINE_REDIS_SCRIPT_H
+#define EMQ_ENGINE_REDIS_SCRIPT_H
+
+#include "engine/redis/error.h"
+#include "engine/redis/ground.h"
+
+struct rd_args {
+    struct rd_engine *e;
+    struct emq__arena *mem;
+    enum rd_lua script;
+    emq_str prefix, queue;
+    struct rd_cmd cmd; /* the arguments behind the number of keys */
+    int n_keys, link;
+    uint16_t slot;
+    bool failed; /* no memory */
+    bool writes;
+    emq_status refused; /* not EMQ_OK: it can't be sent, and why */
+    emq_error why;
+};
+
+/* A final error reply to a script, with the key that has the wrong type named when that is it. */
+emq_status rd_script_failed(const struct rd_args *a, const struct rd_said *said, size_t node,
+                            emq_error *err);
+
+#endif
