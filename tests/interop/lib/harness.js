@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+//
+// What the interop tests share: the server, fresh queues, waiting, and which sides meet.
+// Environment: EMQ_TEST_SERVER, the URL of a server of its own (tests/lib/with_server.c); EMQ, the program.
+'use strict';
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const test = require('node:test');
+const { setTimeout: nap } = require('node:timers/promises');
+const Redis = require('ioredis');
+
+const { hostname: host, port } = new URL(process.env.EMQ_TEST_SERVER || 'none:');
+const connection = { host, port: Number(port), maxRetriesPerRequest: null };
+const PATIENCE_MS = 30000;
+
+const redis = new Redis(connection);
+const box = fs.mkdtempSync(path.join(os.tmpdir(), 'emq-interop-'));
+let serial = 0;
+
+// Polls: the condition decides, never the time.
+async function until(what, condition) {
+  const end = Date.now() + PATIENCE_MS;
+  for (;;) {
+    const value = await condition();
+    if (value) return value;
+    if (Date.now() > end) assert.fail(`waited ${PATIENCE_MS} ms until ${what}`);
+    await nap(10);
+  }
+}
+
+const file = () => path.join(box, `f${++serial}`);
+const open = (gate) => fs.writeFileSync(gate, '');
+
+function runsOf(runs, id) {
+  const lines = fs.existsSync(runs) ? fs.readFileSync(runs, 'utf8').trim().split('\n') : [];
+  return lines.filter((l) => id === undefined || l.startsWith(`${id} `));
+}
+
+// Everything that a test opens is closed when it ends, however it ends, newest first.
+function closer(t) {
+  const closing = [];
+  t.after(async () => {
+    for (const close of closing.reverse()) await close();
+  });
+  return (thing, close) => {
+    closing.push(close);
+    return thing;
+  };
+}
+
+const { BullmqSide } = require('./bullmq_side.js');
+const { EmqSide } = require('./emq_side.js');
+const sides = { bullmq: BullmqSide, emq: EmqSide };
+
+function meet(t, ...names) {
+  const keep = closer(t);
+  const q = `q${++serial}`;
+  const made = names.map((name) => new sides[name]({ connection, url: process.env.EMQ_TEST_SERVER, keep }));
+  return { q, keep, redis, made };
+}
+
+// A sentence about an adding and a working side; BullMQ with itself proves that the sentence is BullMQ's.
+const PAIRS = [['bullmq', 'bullmq'], ['bullmq', 'emq'], ['emq', 'bullmq']].filter((p) => !process.env.ONLY_BULLMQ || !p.includes('emq'));
+function both(sentence, fn) {
+  for (const [p, w] of PAIRS)
+    test(`${sentence} (${p} adds, ${w} works)`, async (t) => {
+      const m = meet(t, p, w);
+      await fn({ ...m, p: m.made[0], w: m.made[1], same: p === w, names: [p, w] });
+      await sameViews(t, m);
+    });
+}
+
+// A sentence about one side that BullMQ's getters judge.
+function each(sentence, fn) {
+  for (const name of process.env.ONLY_BULLMQ ? ['bullmq'] : ['bullmq', 'emq'])
+    test(`${sentence} (${name})`, async (t) => {
+      const m = meet(t, name, 'bullmq');
+      await fn({ ...m, side: m.made[0], node: m.made[1], name });
+      await sameViews(t, m);
+    });
+}
+
+// At the end of a test both sides see the same queue: counts, jobs in their order, every field.
+async function sameViews(t, m) {
+  if (process.env.ONLY_BULLMQ) return;
+  const [node, emq] = [new BullmqSide({ connection, keep: m.keep }), new EmqSide({ url: process.env.EMQ_TEST_SERVER, keep: m.keep })];
+  assert.deepEqual(await emq.counts(m.q), await node.counts(m.q), 'counts, as EchoMQ and BullMQ see them');
+  for (const state of ['waiting', 'active', 'delayed', 'prioritized', 'completed', 'failed'])
+    assert.deepEqual(await emq.jobs(m.q, state), await node.jobs(m.q, state), `${state} jobs, as EchoMQ and BullMQ see them`);
+}
+
+test.after(async () => {
+  await redis.quit();
+  fs.rmSync(box, { recursive: true });
+});
+
+module.exports = { assert, both, each, file, meet, nap, open, redis, runsOf, test, until, connection };
