@@ -81,9 +81,9 @@ local function locked_below(key)
   return false
 end
 
--- Removes a job that nothing keeps in its place, and all below it. false: the slice is used up and the
--- job is still there, with fewer children.
-local function remove_tree(q, id, state, quiet)
+-- Removes a job that nothing keeps in its place, and all below it; below: its parent goes, too, and is
+-- not to be released. false: the slice is used up and the job is still there, with fewer children.
+local function remove_tree(q, id, state, below)
   local key = q.b .. id
   for _, known in ipairs(KNOWN) do
     local all = known[2] == "ZRANGE" and {0, -1} or {}
@@ -93,7 +93,7 @@ local function remove_tree(q, id, state, quiet)
         return false
       elseif b and call("EXISTS", child) == 1 then
         local child_queue = queue(b)
-        if not remove_tree(child_queue, child_id, state_of(child_queue, child_id), false) then
+        if not remove_tree(child_queue, child_id, state_of(child_queue, child_id), true) then
           return false
         end
       end
@@ -102,10 +102,10 @@ local function remove_tree(q, id, state, quiet)
   end
   local h = family(key)
   local there = leave(q, id, state)
-  child_removed(key, h)
-  delete_keys(q, id, h.deid)
-  if not quiet then
-    event(q, "removed", "jobId", id, "prev", not there and "unknown" or state == WAITING and "wait" or STATE_NAME[state])
+  if not below then
+    child_removed(key, h)
   end
+  delete_keys(q, id, h.deid)
+  event(q, "removed", "jobId", id, "prev", not there and "unknown" or state == WAITING and "wait" or STATE_NAME[state])
   return true
 end
