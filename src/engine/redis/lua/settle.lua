@@ -234,7 +234,7 @@ local function settle(e)
   return stall(q, e.id, h, {max = tonumber(e.max or 0), reason = e.reason, keep = e.keep})
 end
 
-local next_take, entries = take_args(6), read_entries(13)
+local next_take, entries = take_args(unpack(ARGV, 6, 12)), read_entries(13)
 local before = q.totals.completed + q.totals.failed
 local first, seen, out = {}, {}, {}
 for _, e in ipairs(entries) do

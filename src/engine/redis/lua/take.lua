@@ -12,7 +12,7 @@ local q = queue(B)
 if done then
   return done.err and done or {now_ms, unpack(taken_again(q, done[2]))}
 end
-local t = take_args(6)
+local t = take_args(unpack(ARGV, 6, 12))
 local taken = take(q, t)
 finish_flush(q)
 save()

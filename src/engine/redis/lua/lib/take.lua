@@ -212,11 +212,10 @@ local function limit_close(q, t)
   return t.used >= t.max and t.left or 0
 end
 
--- The seven arguments from ARGV[at] on.
-local function take_args(at)
-  return {count = tonumber(ARGV[at]), worker = ARGV[at + 1], lock_ms = tonumber(ARGV[at + 2]),
-          max = tonumber(ARGV[at + 3]), duration = tonumber(ARGV[at + 4]), mode = tonumber(ARGV[at + 5]),
-          index = ARGV[at + 6]}
+-- The seven arguments of a take.
+local function take_args(count, worker, lock_ms, max, duration, mode, index)
+  return {count = tonumber(count), worker = worker, lock_ms = tonumber(lock_ms), max = tonumber(max),
+          duration = tonumber(duration), mode = tonumber(mode), index = index}
 end
 
 -- What take() answered, for a receipt: records that stay in the store are read again.

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * take, and what settle shares with it.
+ */
+#include "engine/redis/path.h"
+
+#include "base/error.h"
+
+enum { JOBS = 5 }; /* in what take() answers, behind paused, maxed, limited, next due, deferred */
+
+emq_status rd_take_check(const struct emq__take *t, emq_error *err)
+{
+    if (t->count < 1 || t->count > EMQ__BATCH_MAX)
+        return emq__fail(err, EMQ_E_INVALID, 0, "take", "count %d; 1..%d", (int)t->count,
+                         EMQ__BATCH_MAX);
+    return EMQ_OK;
+}
+
+emq_str rd_claims_key(struct emq__engine *e, emq_str prefix, emq_str queue, emq_str worker,
+                      struct emq__arena *mem)
+{
+    if (!rd_same_slot(e, prefix, EMQ_STR_LIT(""), prefix, queue))
+        return EMQ_STR_LIT("");
+    return emq__arena_printf(mem, "%.*s::emq::w:%.*s", EMQ_STR_ARG(prefix), EMQ_STR_ARG(worker));
+}
+
+void rd_arg_take(struct rd_args *a, struct emq__engine *e, emq_str prefix, emq_str queue,
+                 const struct emq__take *t, struct emq__arena *mem)
+{
+    static const struct emq__take none = {0};
+
+    rd_arg_i64(a, t ? t->count : 0);
+    t = t ? t : &none;
+    rd_arg_str(a, t->worker);
+    rd_arg_i64(a, t->lock_ms);
+    rd_arg_i64(a, t->limit_max);
+    rd_arg_i64(a, t->limit_duration_ms);
+    rd_arg_i64(a, t->mode);
+    rd_arg_str(a, t->worker.len ? rd_claims_key(e, prefix, queue, t->worker, mem) : (emq_str){0});
+}
+
+emq_status rd_taken_read(const struct rd_reply *r, size_t at, emq_str prefix, emq_str queue,
+                         struct emq__arena *mem, struct emq__taken *out, emq_error *err)
+{
+    size_t n = r->n > at + JOBS ? r->n - at - JOBS : 0;
+
+    *out = (struct emq__taken){
+        .jobs = emq__arena_zalloc(mem, n ? n : 1, sizeof(struct emq__job *)),
+        .paused = rd_i64(rd_at(r, at)) != 0,
+        .maxed = rd_i64(rd_at(r, at + 1)) != 0,
+        .limited_ms = rd_i64(rd_at(r, at + 2)),
+        .next_due_at_ms = rd_i64(rd_at(r, at + 3)),
+        .deferred = rd_i64(rd_at(r, at + 4)),
+    };
+    if (!out->jobs)
+        return emq__fail(err, EMQ_E_NOMEM, 0, "take", "no memory for %zu jobs", n);
+    for (size_t i = 0; i < n; i++) {
+        const struct rd_reply *row = rd_at(r, at + JOBS + i);
+        struct rd_job_extra x = {.prefix = prefix,
+                                 .queue = queue,
+                                 .id = rd_str(rd_at(row, 0)),
+                                 .lock_left_ms = rd_i64(rd_at(row, 1)),
+                                 .state = EMQ_ACTIVE};
+        struct emq__job *j = rd_job_read(rd_at(row, 2), &x, mem);
+        if (!j)
+            return emq__fail(err, EMQ_E_NOMEM, 0, "take", "no memory for %zu jobs", n);
+        out->jobs[out->n++] = j;
+    }
+    return EMQ_OK;
+}
+
+emq_status rd_take(struct emq__engine *e, const struct emq__take_req *req,
+                   struct emq__take_res *res, struct emq__arena *mem, emq_error *err)
+{
+    emq_status s = rd_take_check(&req->take, err);
+    const struct rd_reply *r;
+
+    if (s != EMQ_OK)
+        return s;
+    struct rd_args *a = rd_args_new(e, RD_LUA_take, req->prefix, req->queue, mem);
+    rd_arg_call(a, req->call);
+    rd_arg_take(a, e, req->prefix, req->queue, &req->take, mem);
+    s = rd_eval(a, &r, err);
+    if (s != EMQ_OK)
+        return s;
+    res->now_ms = rd_i64(rd_at(r, 0));
+    return rd_taken_read(r, 1, req->prefix, req->queue, mem, &res->taken, err);
+}
