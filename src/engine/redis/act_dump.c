@@ -59,10 +59,12 @@ emq_status rd_dump(struct emq__engine *e, const struct emq__dump_req *req,
     if (s != EMQ_OK)
         return s;
     res->now_ms = res->stats.now_ms = rd_i64(rd_at(r, 0));
-    res->last_fence = rd_i64(rd_at(r, FENCE));
-    res->id_counter = rd_i64(rd_at(r, ID_COUNTER));
     res->stray = rd_i64(rd_at(r, STRAY));
     rd_stats_read(rd_at(r, STATS), 0, &res->stats);
+    if (res->stats.exists) { /* else it has at most counted what is staged */
+        res->last_fence = rd_i64(rd_at(r, FENCE));
+        res->id_counter = rd_i64(rd_at(r, ID_COUNTER));
+    }
     if (!read_dedup(rd_at(r, DEDUP), res, mem) || !read_jobs(r, req, res, mem))
         return emq__fail(err, EMQ_E_NOMEM, 0, "dump", "no memory for the picture of a queue");
     return EMQ_OK;
