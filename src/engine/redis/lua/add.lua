@@ -21,7 +21,16 @@ end
 local LETTERS = {T = "timestamp", D = "delay", P = "priority", G = "emq:group", S = "rjk", K = "parentKey",
                  J = "parent", E = "emq:enc", U = "deid", W = "ttl", l = "lifo", x = "extend", r = "replace",
                  k = "keep_last"}
-local stage = ARGV[6] ~= "" and string.match(B, "^(.*):[^:]*:$") .. "::emq::stage:" .. ARGV[6] or nil
+
+-- A stage is a list: "b<when it began>", then "q<B>" before the jobs of a queue, then those, plain ones as
+-- "-<length of the id> <id><name>", others as "+" with what their place depends on. Its jobs carry its
+-- mark: "<when it began> <key>", since another one of its name may follow it.
+local stage, mark, born
+if ARGV[6] ~= "" then
+  stage = string.match(B, "^(.*):[^:]*:$") .. "::emq::stage:" .. ARGV[6]
+  born = call("LINDEX", stage, 0)
+  mark = (born and string.sub(born, 2) or num(now_us)) .. " " .. stage
+end
 
 local function read_job(at)
   local j = {id = ARGV[at], name = ARGV[at + 1], data = ARGV[at + 2], opts = ARGV[at + 3]}
@@ -42,7 +51,7 @@ local function read_job(at)
   j.timestamp = tonumber(j.timestamp or now_ms)
   j.delay = tonumber(j.delay or 0)
   j.priority = tonumber(j.priority or 0)
-  j["emq:stage"] = stage
+  j["emq:stage"] = mark
   if j.deid then
     j.dedup = {id = j.deid, ttl = tonumber(j.ttl or 0), extend = j.extend, replace = j.replace,
                keep_last = j.keep_last}
@@ -92,7 +101,8 @@ local function in_the_way(q, id, key)
   local h = call("HMGET", key, "emq:stage", "emq:exp", "finishedOn")
   local gone = {}
   if h[1] then
-    if h[1] == stage or call("EXISTS", h[1]) == 1 then
+    local born, of = string.match(h[1], "^(%d+) (.*)$")
+    if h[1] == mark or call("LINDEX", of, 0) == "b" .. born then
       return 0
     end
   elseif h[2] and h[3] and tonumber(h[2]) <= now_ms then
@@ -107,7 +117,7 @@ local function in_the_way(q, id, key)
   return nil
 end
 
-local records, record_b = {}, nil
+local records, record_b = {born == false and "b" .. num(now_us) or nil}, nil
 local function stage_job(q, j)
   store(q, j)
   call("PEXPIRE", q.b .. j.id, 86400000)
@@ -163,7 +173,7 @@ local out = {}
 for i, j in ipairs(jobs) do
   out[3 * i - 2], out[3 * i - 1], out[3 * i] = add(j)
 end
-if #records > 0 then
+if stage then
   call_list(records, "RPUSH", stage)
   call("PEXPIRE", stage, 3600000)
 end

@@ -14,9 +14,9 @@ if done then
 end
 local stage = X .. "stage:" .. ARGV[6]
 
--- Calls fn(record) for each record of the stage.
+-- Calls fn(record) for each record of the stage behind its first; see add.lua.
 local function each(fn)
-  for from = 0, call("LLEN", stage) - 1, 5000 do
+  for from = 1, call("LLEN", stage) - 1, 5000 do
     for _, record in ipairs(call("LRANGE", stage, from, from + 4999)) do
       fn(record)
     end

@@ -11,7 +11,7 @@
 --         emq:renc       encoding of returnvalue, as emqEnc in opts is that of data
 --         emq:enc        encoding of data when opts is no JSON object that could hold emqEnc
 --         emq:group      opaque to the store
---         emq:stage      name of its stage: invisible until that is published
+--         emq:stage      mark of its stage: invisible until that is published
 local B, X = ARGV[2], ARGV[3]
 local call, try = redis.call, redis.pcall
 local floor = math.floor
