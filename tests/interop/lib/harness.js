@@ -18,6 +18,7 @@ const PATIENCE_MS = 30000;
 
 const redis = new Redis(connection);
 const box = fs.mkdtempSync(path.join(os.tmpdir(), 'emq-interop-'));
+const suite = path.basename(require.main.filename, '.test.js');
 let serial = 0;
 
 // Polls: the condition decides, never the time.
@@ -57,7 +58,7 @@ const sides = { bullmq: BullmqSide, emq: EmqSide };
 
 function meet(t, ...names) {
   const keep = closer(t);
-  const q = `q${++serial}`;
+  const q = `${suite}-${++serial}`;
   const made = names.map((name) => new sides[name]({ connection, url: process.env.EMQ_TEST_SERVER, keep }));
   return { q, keep, redis, made };
 }
