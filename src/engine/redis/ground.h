@@ -161,6 +161,9 @@ emq_status rd_info_read(struct rd_engine *e, emq_error *err);
  * error replies as statuses. */
 emq_status rd_command(struct rd_engine *e, size_t node, struct rd_cmd *cmd, struct emq__arena *mem,
                       const struct rd_reply **out, emq_error *err);
+/* Tried once, within `ms`; an error reply is EMQ_OK. */
+emq_status rd_command_once(struct rd_engine *e, size_t node, struct rd_cmd *cmd,
+                           struct emq__arena *mem, int64_t ms, const struct rd_reply **out);
 
 /* ---- clock.c ------------------------------------------------------------------------------------- */
 

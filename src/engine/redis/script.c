@@ -470,3 +470,12 @@ emq_status rd_command(struct rd_engine *e, size_t node, struct rd_cmd *cmd, stru
     rd_cmd_end(cmd, NULL, 0);
     return run(&j, out, err ? err : &mine);
 }
+
+emq_status rd_command_once(struct rd_engine *e, size_t node, struct rd_cmd *cmd,
+                           struct emq__arena *mem, int64_t ms, const struct rd_reply **out)
+{
+    struct job j = {.e = e, .cmd = cmd, .mem = mem, .what = "command", .node = node};
+
+    rd_cmd_end(cmd, NULL, 0);
+    return send_once(&j, emq__mono_add_ms(emq__mono_now(), ms), out, NULL);
+}

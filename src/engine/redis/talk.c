@@ -163,10 +163,10 @@ static size_t first_words(const struct login *l, struct rd_cmd *cmds, int *kinds
     return n;
 }
 
-/* A name is a courtesy: a user who may not give one works all the same. */
-static bool may_fail(int kind, emq_str reply)
+/* A name is a courtesy: a user who may not give one, or one that the server dislikes, works all the same. */
+static bool may_fail(int kind, const struct rd_said *said, emq_str reply)
 {
-    return kind == SAY_NAME && emq__str_starts(reply, "NOPERM");
+    return kind == SAY_NAME && said->verdict == RD_FINAL && !emq__str_starts(reply, "NOAUTH");
 }
 
 static emq_status log_in(struct rd_talk *t, const struct rd_addr *a, const struct login *l,
@@ -188,7 +188,7 @@ static emq_status log_in(struct rd_talk *t, const struct rd_addr *a, const struc
         if (s != EMQ_OK || r->type != RD_ERR)
             continue;
         rd_error_read(r->s, &said);
-        if (!may_fail(kinds[i], r->s)) {
+        if (!may_fail(kinds[i], &said, r->s)) {
             s = rd_error_fail(&said, a, "connect", err);
             emq__arena_free(&mem);
             return s;
