@@ -101,6 +101,25 @@ ENGINE_TEST(for_unfinished_jobs_the_age_counts_from_the_add)
     CHECK_IDS(t, "q", EMQ_WAITING, "2");
 }
 
+ENGINE_TEST(a_job_that_is_too_young_hides_none_behind_it)
+{
+    struct emq__add_entry front = fx_entry("q", "x");
+
+    must_add(t, "q", "x");
+    advance(t, 60000);
+    front.lifo = true;
+    must_add_entry(t, front);
+    CHECK_IDS(t, "q", EMQ_WAITING, "2 1");
+    struct emq__bulk_res r = bulk(t, (struct emq__bulk_req){.queue = S("q"),
+                                                            .change.kind = EMQ__CHANGE_CANCEL,
+                                                            .state = EMQ_WAITING,
+                                                            .older_ms = 30000,
+                                                            .limit = 100});
+    CHECK_INT(r.count, 1);
+    CHECK_STR(r.last_id, "1");
+    CHECK_IDS(t, "q", EMQ_WAITING, "2");
+}
+
 ENGINE_TEST(bulk_cancel_goes_on_behind_the_last_one)
 {
     for (int i = 0; i < 3; i++)

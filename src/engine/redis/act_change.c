@@ -51,8 +51,8 @@ static emq_status change_slice(struct emq__engine *e, const struct emq__change_r
         return s;
     res->now_ms = rd_i64(rd_at(r, 0));
     for (size_t i = 2; i + 1 < r->n && *done < req->n; i += 2)
-        res->changed[(*done)++] = (struct emq__settled){(emq_status)rd_i64(rd_at(r, i)),
-                                                        (int)rd_i64(rd_at(r, i + 1))};
+        res->changed[(*done)++] =
+            (struct emq__settled){(emq_status)rd_i64(rd_at(r, i)), (int)rd_i64(rd_at(r, i + 1))};
     return EMQ_OK;
 }
 

@@ -7,8 +7,8 @@
 #include "base/str.h"
 #include "engine/redis/admin.h"
 
-/* Lines of a log that one script answers. */
-enum { LOGS_SLICE = 4000 };
+/* What one script reads. */
+enum { JOBS_SLICE = 200, FIND_SLICE = 250, LOGS_SLICE = 4000 };
 
 struct emq__job *rd_row_job(const struct rd_reply *row, emq_str prefix, emq_str queue,
                             struct emq__arena *mem)
@@ -27,24 +27,22 @@ struct emq__job *rd_row_job(const struct rd_reply *row, emq_str prefix, emq_str 
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-emq_status rd_jobs(struct emq__engine *e, const struct emq__jobs_req *req,
-                   struct emq__jobs_res *res, struct emq__arena *mem, emq_error *err)
+/* Jobs from..to-1 of the request. */
+static emq_status jobs_slice(struct emq__engine *e, const struct emq__jobs_req *req, size_t from,
+                             size_t to, struct emq__jobs_res *res, struct emq__arena *mem,
+                             emq_error *err)
 {
     struct rd_args *a = rd_args_new(e, RD_LUA_jobs, req->prefix, req->queue, mem);
     const struct rd_reply *r;
 
-    *res = (struct emq__jobs_res){.n = req->n};
-    res->jobs = emq__arena_zalloc(mem, req->n ? req->n : 1, sizeof(struct emq__job *));
-    if (!res->jobs)
-        return emq__fail(err, EMQ_E_NOMEM, 0, "jobs", "%zu jobs", req->n);
-    for (size_t i = 0; i < req->n; i++)
+    for (size_t i = from; i < to; i++)
         rd_arg_str(a, req->ids[i]);
     emq_status s = rd_eval(a, &r, err);
     if (s != EMQ_OK)
         return s;
     res->now_ms = rd_i64(rd_at(r, 0));
-    for (size_t i = 0; i < req->n; i++) {
-        const struct rd_reply *row = rd_at(r, i + 1);
+    for (size_t i = from; i < to; i++) {
+        const struct rd_reply *row = rd_at(r, i - from + 1);
         if (row->type != RD_ARR)
             continue;
         res->jobs[i] = rd_row_job(row, req->prefix, req->queue, mem);
@@ -52,6 +50,24 @@ emq_status rd_jobs(struct emq__engine *e, const struct emq__jobs_req *req,
             return emq__fail(err, EMQ_E_NOMEM, 0, "jobs", "%zu jobs", req->n);
     }
     return EMQ_OK;
+}
+
+emq_status rd_jobs(struct emq__engine *e, const struct emq__jobs_req *req,
+                   struct emq__jobs_res *res, struct emq__arena *mem, emq_error *err)
+{
+    size_t from = 0;
+    emq_status s;
+
+    *res = (struct emq__jobs_res){.n = req->n};
+    res->jobs = emq__arena_zalloc(mem, req->n ? req->n : 1, sizeof(struct emq__job *));
+    if (!res->jobs)
+        return emq__fail(err, EMQ_E_NOMEM, 0, "jobs", "%zu jobs", req->n);
+    do {
+        size_t to = req->n - from < JOBS_SLICE ? req->n : from + JOBS_SLICE;
+        s = jobs_slice(e, req, from, to, res, mem, err);
+        from = to;
+    } while (s == EMQ_OK && from < req->n);
+    return s;
 }
 
 /* ---- stats ----------------------------------------------------------------------------------- */
@@ -97,21 +113,21 @@ emq_status rd_stats(struct emq__engine *e, const struct emq__stats_req *req,
 
 /* ---- find ------------------------------------------------------------------------------------ */
 
-enum { FOUND = 1, FULL = 2, GO_ON_AT = 3, ROWS = 4 }; /* the places of its answer */
+enum { FOUND = 1, FULL, RANK, END, ROWS }; /* the places of its answer */
 
-/* One script. *rank: where the next one has to go on; -1 = this was all. */
-static emq_status find_slice(struct emq__engine *e, const struct emq__find_req *req, emq_str after,
-                             int64_t *rank, int64_t *bytes, struct emq__find_res *res,
-                             struct emq__arena *mem, emq_error *err)
+/* One script. *end: there are no more. Else *next says where the next one goes on. */
+static emq_status find_slice(struct emq__engine *e, struct emq__find_req *next, int64_t *bytes,
+                             bool *end, struct emq__find_res *res, struct emq__arena *mem,
+                             emq_error *err)
 {
-    struct rd_args *a = rd_args_new(e, RD_LUA_find, req->prefix, req->queue, mem);
+    struct rd_args *a = rd_args_new(e, RD_LUA_find, next->prefix, next->queue, mem);
     const struct rd_reply *r;
 
-    rd_arg_i64(a, req->state);
-    rd_arg_i64(a, req->newest_first);
-    rd_arg_i64(a, *rank);
-    rd_arg_str(a, after);
-    rd_arg_i64(a, req->limit - (int64_t)res->n);
+    rd_arg_i64(a, next->state);
+    rd_arg_i64(a, next->newest_first);
+    rd_arg_i64(a, next->offset > 0 ? next->offset : 0);
+    rd_arg_str(a, next->after_id);
+    rd_arg_i64(a, next->limit);
     rd_arg_i64(a, *bytes);
     emq_status s = rd_eval(a, &r, err);
     if (s != EMQ_OK)
@@ -120,40 +136,59 @@ static emq_status find_slice(struct emq__engine *e, const struct emq__find_req *
     if (!rd_i64(rd_at(r, FOUND)))
         return EMQ_NOT_FOUND;
     res->more = rd_i64(rd_at(r, FULL)) != 0;
-    *rank = rd_i64(rd_at(r, GO_ON_AT));
+    *end = rd_i64(rd_at(r, END)) != 0;
+    next->offset = rd_i64(rd_at(r, RANK));
+    next->after_id = (emq_str){0};
     for (size_t i = ROWS; i < r->n; i++) {
-        struct emq__job *j = rd_row_job(rd_at(r, i), req->prefix, req->queue, mem);
+        struct emq__job *j = rd_row_job(rd_at(r, i), next->prefix, next->queue, mem);
         if (!j)
             return emq__fail(err, EMQ_E_NOMEM, 0, "find", "job %zu", res->n);
         *bytes -= (int64_t)emq__job_bytes(j);
         res->jobs[res->n++] = j;
     }
+    if (r->n > ROWS) { /* behind our last job, wherever it stands by then */
+        next->after_id = res->jobs[res->n - 1]->id;
+        next->offset--;
+    }
     return EMQ_OK;
+}
+
+/* Slices until `want` jobs are there, the state ends, or the bytes are used up. */
+static emq_status find_all(struct emq__engine *e, struct emq__find_req *next, size_t want,
+                           struct emq__find_res *res, struct emq__arena *mem, emq_error *err)
+{
+    int64_t bytes = EMQ__BATCH_BYTES;
+    bool end = false;
+    emq_status s = EMQ_OK;
+
+    do {
+        size_t had = res->n, left = want - had;
+        next->limit = left < FIND_SLICE ? (int32_t)left : FIND_SLICE;
+        s = find_slice(e, next, &bytes, &end, res, mem, err);
+        if (s == EMQ_NOT_FOUND && had > 0) { /* our last job has moved on meanwhile */
+            res->more = true;
+            return EMQ_OK;
+        }
+    } while (s == EMQ_OK && !end && !res->more && res->n < want);
+    return s;
 }
 
 emq_status rd_find(struct emq__engine *e, const struct emq__find_req *req,
                    struct emq__find_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct emq__find_req part = *req;
-    int64_t rank = req->offset > 0 ? req->offset : 0, bytes = EMQ__BATCH_BYTES;
-    emq_str after = req->after_id;
-    emq_status s;
+    struct emq__find_req next = *req;
+    size_t want = req->limit > 0 ? (size_t)req->limit : 0;
 
     *res = (struct emq__find_res){0};
     if (req->state < EMQ_WAITING || req->state > EMQ_STATE_COUNT)
         return emq__fail(err, EMQ_E_INVALID, 0, "find", "no such state: %d", (int)req->state);
-    if (part.limit > EMQ__BATCH_MAX)
-        part.limit = EMQ__BATCH_MAX;
-    if (part.limit < 0)
-        part.limit = 0;
-    res->jobs = emq__arena_zalloc(mem, (size_t)part.limit + 1, sizeof(struct emq__job *));
+    if (want > EMQ__BATCH_MAX)
+        want = EMQ__BATCH_MAX;
+    res->jobs = emq__arena_zalloc(mem, want + 1, sizeof(struct emq__job *));
     if (!res->jobs)
-        return emq__fail(err, EMQ_E_NOMEM, 0, "find", "%d jobs", (int)part.limit);
-    do { /* more than once only where ids without a record stand in the line */
-        s = find_slice(e, &part, after, &rank, &bytes, res, mem, err);
-        after = (emq_str){0};
-    } while (s == EMQ_OK && rank >= 0 && !res->more && (int32_t)res->n < part.limit);
-    if ((int32_t)res->n == EMQ__BATCH_MAX && req->limit > EMQ__BATCH_MAX)
+        return emq__fail(err, EMQ_E_NOMEM, 0, "find", "%zu jobs", want);
+    emq_status s = find_all(e, &next, want, res, mem, err);
+    if (res->n == EMQ__BATCH_MAX && req->limit > EMQ__BATCH_MAX)
         res->more = true;
     return s;
 }

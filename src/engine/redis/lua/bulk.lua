@@ -18,7 +18,7 @@ local slices_done, changed, last, rank, anchor = tonumber(ARGV[17]), tonumber(AR
 local by_finish = state == COMPLETED or state == FAILED
 -- These put the job back where the search comes by again: all of it in one slice.
 local whole_in_one = c.kind == DELAY or c.kind == PRIORITY_OF
-local CHANGED_MAX, LOOK = 250, 25
+local CHANGED_MAX, LOOK = 250, 40
 local q = queue(B)
 
 local stored = receipt_find(session, seq, "bulk")
@@ -40,15 +40,9 @@ elseif rank > 0 then
   rank = (rank_of(B, state, anchor, false, rank - 1) or -1) + 1
 end
 
--- true, false, or nil: neither this one nor any behind it.
-local function wants(id, score, timestamp)
-  if older > 0 then
-    local since = by_finish and floor(score) or tonumber(timestamp) or 0
-    if since > now_ms - older then
-      return not by_finish and false or nil
-    end
-  end
-  return not (c.kind == REMOVE and is_held(q, id))
+local function is_old(score, timestamp)
+  local since = by_finish and floor(score) or tonumber(timestamp) or 0
+  return older <= 0 or since <= now_ms - older
 end
 
 -- The jobs to change, each with the rank and the id before it once those ahead of it are gone.
@@ -60,10 +54,10 @@ local function look(id, score, at)
     ghosts[#ghosts + 1] = id
     return
   end
-  local want = wants(id, score, timestamp)
-  if want == nil then
+  local old = is_old(score, timestamp)
+  if by_finish and not old then -- nor is any behind it
     finished = true
-  elseif not want then
+  elseif not old or c.kind == REMOVE and is_held(q, id) then
     at.rank, at.anchor = at.rank + 1, id
   elseif #found == limit - changed then
     finished, more = true, true

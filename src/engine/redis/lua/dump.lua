@@ -13,10 +13,10 @@ local seen, stray = {}, 0
 for state = WAITING, FAILED do
   local ids, scores = ids_of(B, state, 0, 1000000, false)
   for i, id in ipairs(ids) do
-    local hash = visible(B, id)
-    if hash then
+    local job = read_job(B, id)
+    if job then
       seen[id] = state
-      out[#out + 1] = row(B, id, hash, state, scores and scores[i])
+      out[#out + 1] = row(B, id, job.hash, state, scores and scores[i])
     else
       stray = stray + 1
     end

@@ -6,45 +6,44 @@
 -- ARGV[7]  id to begin behind, or ""
 -- ARGV[8]  how many
 -- ARGV[9]  bytes at which to stop
--- reply    {now_ms, 0 = ARGV[7] is not in the state, 1 = stopped by the bytes, rank to go on at or -1, rows}
+-- reply    {now_ms, 0 = ARGV[7] is not in the state, 1 = stopped by the bytes, rank to go on at, 1 = the
+--          state ends here, rows}
 -- calls    1 a job, 2 more when it is active, 1 a hundred jobs
 --@include lib/base.lua
 --@include lib/read.lua
 
 local state, newest, id = tonumber(ARGV[4]), ARGV[5] == "1", ARGV[7]
 local rank, limit, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[8]), tonumber(ARGV[9])
-local out, rows, bytes, ghosts = {now_ms, 1, 0, -1}, 0, 0, 0
+local out, rows, bytes, ghosts = {now_ms, 1, 0, 0, 0}, 0, 0, 0
 
 if id ~= "" then
-  rank = visible(B, id) and rank_of(B, state, id, newest, rank)
+  rank = rank_of(B, state, id, newest, rank)
   if not rank then
-    return {now_ms, 0, 0, -1}
+    return {now_ms, 0, 0, 0, 1}
   end
   rank = rank + 1
 end
-while rows < limit do
+while rows < limit and ghosts < 2000 do -- ids without a record take time, too
   local n = math.min(100, limit - rows)
   local ids, scores = ids_of(B, state, rank, n, newest)
   for i, id in ipairs(ids) do
-    local hash = visible(B, id)
-    if hash then
-      if bytes >= bytes_max then
-        out[3] = 1
-        return out
-      end
-      bytes = bytes + size_of(hash)
-      rows = rows + 1
-      out[4 + rows] = row(B, id, hash, state, scores and scores[i])
-    else
+    local job = read_job(B, id)
+    if not job then
       ghosts = ghosts + 1
+    elseif bytes >= bytes_max then
+      out[3] = 1
+      return out
+    else
+      bytes = bytes + job.bytes
+      rows = rows + 1
+      out[5 + rows] = row(B, id, job.hash, state, scores and scores[i])
     end
   end
   rank = rank + #ids
   if #ids < n then
-    break
-  elseif ghosts > 2000 then -- the rest in another slice
-    out[4] = rank
+    out[5] = 1
     break
   end
 end
+out[4] = rank
 return out

@@ -2,7 +2,7 @@
 -- KEYS[1]    the queue's meta key
 -- ARGV[4..]  ids
 -- reply      {now_ms, a row of lib/read.lua or 0 for each id}
--- calls      7 a job, 4 more when it is active or waiting
+-- calls      4 a job that waits, 3 of another state, 2 more of one that is active
 --@include lib/base.lua
 --@include lib/read.lua
 
@@ -10,7 +10,7 @@ local out = {now_ms}
 local steps = floor(20000 / (#ARGV - 3))
 for i = 4, #ARGV do
   local id = ARGV[i]
-  local hash = visible(B, id)
-  out[i - 2] = hash and row(B, id, hash, where_is(B, id, steps)) or 0
+  local job = read_job(B, id)
+  out[i - 2] = job and row(B, id, job.hash, where_is(B, id, job, steps)) or 0
 end
 return out

@@ -1,46 +1,64 @@
 -- What readers share: which state a job is in, and its hash with what is known beside.
 
--- The flat hash of a job that can be seen, else nil. A staged one can't; what has no timestamp is none,
--- but meta, a scheduler, or what somebody wrote into a record that was gone.
-local function visible(b, id)
+-- A job that can be seen, else nil: its flat hash, the bytes of its values, and what they say about
+-- where it is. A staged one can't be seen; what has no timestamp is no job, but meta, a scheduler, or
+-- what somebody wrote into a record that was gone.
+local TELLS = {timestamp = true, finishedOn = true, processedOn = true, priority = true}
+local function read_job(b, id)
   local hash = try("HGETALL", b .. id)
+  local job = {hash = hash, bytes = 0}
   if hash.err then
     return nil
   end
-  local is_job = false
   for i = 1, #hash, 2 do
-    if hash[i] == "emq:stage" then
+    local field, value = hash[i], hash[i + 1]
+    job.bytes = job.bytes + #value
+    if TELLS[field] then
+      job[field] = value
+    elseif field == "emq:stage" then
       return nil
-    elseif hash[i] == "timestamp" then
-      is_job = true
     end
   end
-  return is_job and hash or nil
+  return job.timestamp and job or nil
 end
 
--- Structures whose name is that of the state, and which answer in no time.
-local SETS = {{COMPLETED, "completed"}, {FAILED, "failed"}, {DELAYED, "delayed"}, {PRIORITIZED, "prioritized"},
-              {WAITING_CHILDREN, "waiting-children"}}
-
--- Where a job that has a hash is: its state and its score there; 0: nowhere. `steps` bounds the search
--- through `wait`, which is linear: a job of a longer list that is nowhere else is taken to be there.
-local function where_is(b, id, steps)
-  for _, set in ipairs(SETS) do
-    local score = call("ZSCORE", b .. set[2], id)
+local function place_in(b, id, states)
+  for _, state in ipairs(states) do
+    local score = call("ZSCORE", b .. STATE_NAME[state], id)
     if score then
-      return set[1], tonumber(score)
+      return state, tonumber(score)
     end
   end
-  if call("EXISTS", b .. id .. ":lock") == 1 or
-     (call("HEXISTS", b .. id, "processedOn") == 1 and call("LPOS", b .. "active", id)) then
+end
+
+-- Where a job is: its state and its score there; 0: nowhere. Looked for first where its record says.
+-- `steps` bounds the search through a list; a job of a longer one that is nowhere else is taken to be there.
+local function where_is(b, id, job, steps)
+  if job.finishedOn then
+    local state = place_in(b, id, {COMPLETED, FAILED})
+    if state then
+      return state
+    end
+  end
+  local state, score = place_in(b, id, job.priority == "0" and {DELAYED} or {PRIORITIZED, DELAYED})
+  if state then
+    return state, score
+  elseif job.processedOn and (call("EXISTS", b .. id .. ":lock") == 1 or call("LPOS", b .. "active", id)) then
     return ACTIVE
   end
   for _, list in ipairs({"wait", "paused"}) do
-    if call("LLEN", b .. list) > steps or call("LPOS", b .. list, id, "RANK", -1) then
+    local n = call("LLEN", b .. list)
+    if n > 0 and n <= steps and call("LPOS", b .. list, id, "RANK", -1) then
       return WAITING
+    elseif n > steps then
+      return place_in(b, id, {WAITING_CHILDREN}) or WAITING
     end
   end
-  return 0
+  state, score = place_in(b, id, {WAITING_CHILDREN, COMPLETED, FAILED, DELAYED, PRIORITIZED})
+  if state then
+    return state, score
+  end
+  return call("LPOS", b .. "active", id) and ACTIVE or 0
 end
 
 -- What the engine makes a job of: {hash, id, state, due ms, ms left of the lock, token of the lock}.
@@ -51,15 +69,6 @@ local function row(b, id, hash, state, score)
     left = token ~= "" and call("PTTL", b .. id .. ":lock") or 0
   end
   return {hash, id, state, state == DELAYED and floor(score / 4096) or 0, left, token}
-end
-
--- Bytes of a hash's values.
-local function size_of(hash)
-  local n = 0
-  for i = 2, #hash, 2 do
-    n = n + #hash[i]
-  end
-  return n
 end
 
 -- The ids of a state from a rank on, at most n, oldest first or newest first, and their scores.
