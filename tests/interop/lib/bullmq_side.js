@@ -18,6 +18,7 @@ const FIELDS = [
 function view(job) {
   const out = {};
   for (const f of FIELDS) if (job[f] !== undefined && job[f] !== null) out[f] = job[f];
+  if (out.stacktrace && !out.stacktrace.length) delete out.stacktrace;
   return out;
 }
 
@@ -120,4 +121,4 @@ class BullmqSide {
   releaseDedup(q, id) { return this.queue(q).removeDeduplicationKey(id); }
 }
 
-module.exports = { BullmqSide, FIELDS };
+module.exports = { BullmqSide, view };

@@ -7,7 +7,7 @@ const assert = require('node:assert/strict');
 const { execFile, spawn } = require('node:child_process');
 const { once } = require('node:events');
 const path = require('node:path');
-const { FIELDS } = require('./bullmq_side.js');
+const { view } = require('./bullmq_side.js');
 
 const program = process.env.EMQ || path.join(__dirname, '../../../build/emq');
 
@@ -107,15 +107,9 @@ class EmqSide {
     return Object.fromEntries(states.map((state) => [state, s[state]]));
   }
 
-  view(job) {
-    const out = {};
-    for (const f of FIELDS) if (job[f] !== undefined && job[f] !== null) out[f] = job[f];
-    return out;
-  }
-
   async jobs(q, state) {
     const out = await this.ok('ls', q, '--state', state, '--json');
-    return out.split('\n').filter(Boolean).map((l) => this.view(JSON.parse(l)));
+    return out.split('\n').filter(Boolean).map((l) => view(JSON.parse(l)));
   }
 
   async job(q, id) {
@@ -123,7 +117,7 @@ class EmqSide {
     if (r.code === 1) return undefined;
     assert.equal(r.code, 0, r.err);
     const job = JSON.parse(r.out);
-    return { ...this.view(job), state: job.state };
+    return { ...view(job), state: job.state };
   }
 
   async logs(q, id) {
