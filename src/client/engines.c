@@ -17,12 +17,9 @@ static const struct {
 } engines[] = {
     {"sqlite", emq__sqlite_open},
 #ifdef EMQ_HAVE_REDIS
-    {"redis", emq__redis_open},
-    {"rediss", emq__redis_open},
-    {"redis+unix", emq__redis_open},
-    {"redis+sentinel", emq__redis_open},
-    {"rediss+sentinel", emq__redis_open},
-    {"redis+cluster", emq__redis_open},
+    {"redis", emq__redis_open},           {"rediss", emq__redis_open},
+    {"redis+unix", emq__redis_open},      {"redis+sentinel", emq__redis_open},
+    {"rediss+sentinel", emq__redis_open}, {"redis+cluster", emq__redis_open},
     {"rediss+cluster", emq__redis_open},
 #endif
 };

@@ -37,3 +37,13 @@ void rd_bell_ring_all(struct rd_engine *e)
     for (size_t i = 0; i < RD_BELLS; i++)
         atomic_fetch_add(&e->bells[i], 1);
 }
+
+void rd_bell_maxed(struct rd_engine *e, emq_str prefix, emq_str queue, bool maxed)
+{
+    atomic_store(&e->maxed[bell_of(prefix, queue)], maxed);
+}
+
+bool rd_bell_was_maxed(struct rd_engine *e, emq_str prefix, emq_str queue)
+{
+    return atomic_load(&e->maxed[bell_of(prefix, queue)]);
+}

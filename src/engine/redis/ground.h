@@ -20,6 +20,8 @@
 
 enum { RD_SLOTS = 16384, RD_SHA_LEN = 40, RD_BELLS = 256 };
 
+struct rd_engine;
+
 /* ---- talk.c: a connection of one thread at a time --------------------------------------------- */
 
 struct rd_talk {
@@ -58,7 +60,7 @@ struct rd_call {
     struct rd_call *next;
     size_t n_replies;
     struct emq__mono answer_by;
-    bool written, done, broken;
+    bool written, done, broken, no_memory;
     pthread_cond_t cond;
     uint64_t wire_id; /* out: which connection it was */
 };
@@ -79,7 +81,8 @@ emq_status rd_link_init(struct rd_link *l, struct rd_engine *e, const struct rd_
                         emq_error *err);
 void rd_link_close(struct rd_link *l, bool forked);
 /* Connects when needed, sends and waits for the replies. EMQ_E_UNAVAIL: the server can't have seen a
- * whole request; EMQ_E_IN_DOUBT: it may have; EMQ_E_REFUSED: it does not want us; EMQ_E_NOMEM. `end`
+ * whole request; EMQ_E_IN_DOUBT: it may have; EMQ_E_REFUSED: it does not want us; EMQ_E_NOMEM: for the
+ * request, for a connection, or for the answer. `end`
  * bounds connecting and sending; the answer has io_timeout_ms from then. */
 emq_status rd_link_call(struct rd_link *l, struct rd_call *c, struct emq__mono end, emq_error *err);
 /* The next call connects anew, unless another thread has seen to it: the server of that connection is
@@ -127,12 +130,19 @@ struct rd_engine {
     atomic_llong store_ahead_ms; /* the store's clock and ours, as last seen */
 
     _Atomic uint32_t bells[RD_BELLS]; /* bell.c */
-    struct rd_waits *waits;           /* wait.c */
+    atomic_bool maxed[RD_BELLS];
+    struct rd_waits *waits; /* wait.c */
 };
 
+/* One call of an act: what it gets as its engine. */
+struct rd_op {
+    struct emq__engine base; /* first; without ops */
+    struct rd_engine *e;
+    bool sent; /* something that writes went out: it may have been done */
+};
 static inline struct rd_engine *rd_of(struct emq__engine *e)
 {
-    return (struct rd_engine *)e;
+    return e->ops ? (struct rd_engine *)e : ((struct rd_op *)e)->e;
 }
 
 /* ---- open.c, ops.c, nodes.c ----------------------------------------------------------------------- */
@@ -195,6 +205,9 @@ emq_status rd_sentinel_ask(struct rd_engine *e, struct emq__mono end, struct rd_
 uint64_t rd_ticket(struct emq__engine *e, emq_str prefix, const emq_str *queues, size_t n);
 void rd_bell_ring(struct rd_engine *e, emq_str prefix, emq_str queue);
 void rd_bell_ring_all(struct rd_engine *e);
+/* Remembers whether a queue was at its concurrency limit; a slot that gets free is news then. */
+void rd_bell_maxed(struct rd_engine *e, emq_str prefix, emq_str queue, bool maxed);
+bool rd_bell_was_maxed(struct rd_engine *e, emq_str prefix, emq_str queue);
 
 emq_status rd_waits_new(struct rd_engine *e, emq_error *err);
 void rd_waits_free(struct rd_engine *e, bool forked);

@@ -115,7 +115,7 @@ static bool deliver(struct rd_wire *w, struct rd_why *why)
         }
         switch (rd_parser_next(w->parser, c->mem, &r)) {
         case RD_PARSED_MORE: return true;
-        case RD_PARSED_NOMEM: rd_why_set(why, ENOMEM, "no memory for the answer"); return false;
+        case RD_PARSED_NOMEM: c->no_memory = true; break;
         case RD_PARSED_BROKEN:
             rd_why_set(why, EPROTO, "what came is no answer of a Redis server");
             return false;
@@ -376,6 +376,11 @@ static emq_status ready(struct rd_link *l, struct emq__mono end, emq_error *err)
         l->failures = 0;
         return EMQ_OK;
     }
+    if (s == EMQ_E_NOMEM) { /* is no fault of the server's */
+        if (err)
+            *err = l->last;
+        return s;
+    }
     l->failures++;
     l->retry_at = emq__mono_add_ms(emq__mono_now(), backoff_ms(l->failures));
     if (err)
@@ -426,7 +431,7 @@ emq_status rd_link_call(struct rd_link *l, struct rd_call *c, struct emq__mono e
         return emq__fail(err, EMQ_E_UNAVAIL, ETIMEDOUT, "connection",
                          "not sent: other threads have been writing or connecting all the time");
     c->n_replies = 0;
-    c->written = c->done = c->broken = false;
+    c->written = c->done = c->broken = c->no_memory = false;
     (void)pthread_cond_init(&c->cond, NULL);
     for (;;) {
         s = ready(l, end, err);
@@ -447,6 +452,8 @@ emq_status rd_link_call(struct rd_link *l, struct rd_call *c, struct emq__mono e
     await_locked(w, c);
     if (c->broken)
         s = lost(l, w, may_have, err);
+    else if (c->no_memory)
+        s = emq__fail(err, EMQ_E_NOMEM, ENOMEM, "connection", "no memory for the answer");
     pthread_mutex_unlock(&w->mu);
     (void)pthread_cond_destroy(&c->cond);
     wire_unref(w);

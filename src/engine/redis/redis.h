@@ -38,8 +38,7 @@ emq_str rd_str(const struct rd_reply *r);
 
 /* ---- requests ----------------------------------------------------------------------------- */
 
-struct rd_engine; /* struct emq__engine * of an act may be cast to it */
-struct rd_args;   /* in the arena of the call; strings are borrowed until rd_eval() returns */
+struct rd_args; /* in the arena of the call; strings are borrowed until rd_eval() returns */
 
 /* An empty queue: an act on the whole store (claims, queues), without KEYS; B is "P:", X is "P::emq:". */
 struct rd_args *rd_args_new(struct emq__engine *e, enum rd_lua script, emq_str prefix,

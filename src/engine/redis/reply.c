@@ -19,6 +19,8 @@ struct node {
 struct rd_parser {
     redisReader *reader;
     struct emq__arena *mem; /* of the reply that is being read */
+    bool no_memory;         /* for it */
+    struct node dropped;    /* stands for what there was no memory for */
 };
 
 static const struct rd_reply nil = {.type = RD_NIL};
@@ -51,18 +53,20 @@ bool rd_is(const struct rd_reply *r, const char *text)
 
 /* ---- what hiredis calls ---------------------------------------------------------------------- */
 
+/* Without memory a reply is read all the same, so that those behind it are found, and dropped. */
 static struct node *new_node(const redisReadTask *task, enum rd_type type)
 {
     struct rd_parser *p = task->privdata;
+    struct node *parent = task->parent ? task->parent->obj : NULL;
     struct node *made = emq__arena_zalloc(p->mem, 1, sizeof *made);
 
-    if (!made)
-        return NULL;
-    made->reply.type = type;
-    if (task->parent) {
-        struct node *parent = task->parent->obj;
-        parent->slots[task->idx] = &made->reply;
+    if (!made) {
+        p->no_memory = true;
+        return &p->dropped;
     }
+    made->reply.type = type;
+    if (parent && parent->slots)
+        parent->slots[task->idx] = &made->reply;
     return made;
 }
 
@@ -71,10 +75,11 @@ static void *create_string(const redisReadTask *task, char *text, size_t len)
     struct rd_parser *p = task->privdata;
     struct node *made = new_node(task, task->type == REDIS_REPLY_ERROR ? RD_ERR : RD_STR);
 
-    if (!made)
-        return NULL;
+    if (made == &p->dropped)
+        return made;
     made->reply.s = emq__arena_str(p->mem, emq_strn(text, len));
-    return made->reply.s.ptr ? made : NULL;
+    p->no_memory = p->no_memory || !made->reply.s.ptr;
+    return made;
 }
 
 static void *create_array(const redisReadTask *task, int n)
@@ -82,19 +87,21 @@ static void *create_array(const redisReadTask *task, int n)
     struct rd_parser *p = task->privdata;
     struct node *made = new_node(task, RD_ARR);
 
-    if (!made || n < 0)
-        return NULL;
-    made->slots = emq__arena_zalloc(p->mem, n > 0 ? (size_t)n : 1, sizeof *made->slots);
+    if (made == &p->dropped || n <= 0)
+        return made;
+    made->slots = emq__arena_zalloc(p->mem, (size_t)n, sizeof *made->slots);
+    p->no_memory = p->no_memory || !made->slots;
     made->reply.items = made->slots;
-    made->reply.n = (size_t)n;
-    return made->slots ? made : NULL;
+    made->reply.n = made->slots ? (size_t)n : 0;
+    return made;
 }
 
 static void *create_integer(const redisReadTask *task, long long value)
 {
+    struct rd_parser *p = task->privdata;
     struct node *made = new_node(task, RD_INT);
 
-    if (made)
+    if (made != &p->dropped)
         made->reply.i = value;
     return made;
 }
@@ -161,6 +168,8 @@ enum rd_parsed rd_parser_next(struct rd_parser *p, struct emq__arena *mem,
         return p->reader->err == REDIS_ERR_OOM ? RD_PARSED_NOMEM : RD_PARSED_BROKEN;
     if (!reply)
         return RD_PARSED_MORE;
+    bool whole = !p->no_memory;
+    p->no_memory = false;
     *out = &((const struct node *)reply)->reply;
-    return RD_PARSED_REPLY;
+    return whole ? RD_PARSED_REPLY : RD_PARSED_NOMEM;
 }

@@ -17,7 +17,8 @@ bool rd_parser_feed(struct rd_parser *p, const void *bytes, size_t n);
 bool rd_parser_empty(const struct rd_parser *p);
 
 /* MORE: the rest has not arrived. Of a reply that arrives in pieces every piece must be asked for with
- * the same arena. After NOMEM and BROKEN the parser, and the connection, are of no more use. */
+ * the same arena. NOMEM: there was no memory for this reply; the next one follows. BROKEN: the parser, and
+ * the connection, are of no more use. */
 enum rd_parsed { RD_PARSED_REPLY, RD_PARSED_MORE, RD_PARSED_NOMEM, RD_PARSED_BROKEN };
 enum rd_parsed rd_parser_next(struct rd_parser *p, struct emq__arena *mem,
                               const struct rd_reply **out);

@@ -64,7 +64,12 @@ struct rd_args *rd_args_new(struct emq__engine *engine, enum rd_lua script, emq_
 
     if (!a)
         return NULL;
-    *a = (struct rd_args){.e = e, .mem = mem, .script = script, .prefix = prefix, .queue = queue};
+    *a = (struct rd_args){.e = e,
+                          .op = engine->ops ? NULL : (struct rd_op *)engine,
+                          .mem = mem,
+                          .script = script,
+                          .prefix = prefix,
+                          .queue = queue};
     /* Renewals wait behind nothing else. */
     a->link =
         emq__str_is(emq_cstr(rd_lua_name[script]), "extend") ? RD_LINK_RENEWALS : RD_LINK_SHARED;
@@ -287,6 +292,10 @@ static emq_status send_once(struct job *j, struct emq__mono end, const struct rd
     }
     exchange_build(&x, j, false);
     s = exchange_run(&x, j, end, err);
+    /* No memory: for the answer, too. */
+    if (j->args && j->args->op && j->writes &&
+        (s == EMQ_OK || s == EMQ_E_IN_DOUBT || (s == EMQ_E_NOMEM && x.replies[0])))
+        j->args->op->sent = true;
     if (s != EMQ_OK)
         return s;
     *out = x.replies[x.act];

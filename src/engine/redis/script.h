@@ -10,6 +10,7 @@
 
 struct rd_args {
     struct rd_engine *e;
+    struct rd_op *op; /* NULL: not of an act */
     struct emq__arena *mem;
     enum rd_lua script;
     emq_str prefix, queue;
