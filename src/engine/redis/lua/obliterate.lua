@@ -18,7 +18,8 @@ local slices_done, removed, cursor = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[
 local JOBS_MAX, KEYS_MAX = 250, 8000
 local q = queue(B)
 
-local STATES = {"wait", "paused", "active", "delayed", "prioritized", "waiting-children", "completed", "failed"}
+-- Parents first: children that are removed before them would take them along uncounted.
+local STATES = {"waiting-children", "wait", "paused", "active", "delayed", "prioritized", "completed", "failed"}
 local LIST = {wait = true, paused = true, active = true}
 local SIDE = {lock = "string", logs = "list", dependencies = "set", processed = "hash", failed = "hash", unsuccessful = "zset"}
 
