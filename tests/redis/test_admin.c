@@ -67,6 +67,30 @@ REDIS_TEST(keys_of_the_queue_are_no_jobs)
     }
 }
 
+REDIS_TEST(keys_of_the_queue_have_no_logs)
+{
+    struct emq__logs_req req = {FX_PREFIX, S("q"), S("meta"), 0, 0};
+    struct emq__logs_res res;
+
+    must_add(t, "q", "x");
+    CHECK_STATUS(FX_CALL(t, logs, &req, &res), EMQ_NOT_FOUND);
+    req.id = S("wait");
+    CHECK_STATUS(FX_CALL(t, logs, &req, &res), EMQ_NOT_FOUND);
+}
+
+REDIS_TEST(a_request_to_stop_that_a_bullmq_worker_passed_over_ends_with_a_retry)
+{
+    fx_unchecked(t); /* what BullMQ finishes is in nobody's totals */
+    must_add(t, "q", "x");
+    must_take(t, "q");
+    CHECK_STATUS(CHANGE(t, "q", S("1"), .kind = EMQ__CHANGE_CANCEL), EMQ_OK);
+    DO("DEL emq:q:active emq:q:1:lock");
+    DO("HSET emq:q:1 finishedOn 1700000000000 returnvalue 1");
+    DO("ZADD emq:q:completed 1700000000000 1");
+    CHECK_STATUS(CHANGE(t, "q", S("1"), .kind = EMQ__CHANGE_RETRY), EMQ_OK);
+    CHECK_INT(must_take(t, "q")->cancel, 0);
+}
+
 REDIS_TEST(ids_without_a_record_are_shown_to_nobody_and_dropped_by_a_bulk_change)
 {
     fx_unchecked(t);

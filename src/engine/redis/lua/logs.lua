@@ -4,12 +4,13 @@
 -- ARGV[5]  the first line, from 0
 -- ARGV[6]  how many lines
 -- reply    {now_ms, 0 = no such job, how many there are, lines}
--- calls    4
+-- calls    3
 --@include lib/base.lua
 
 local key = B .. ARGV[4]
 local from = tonumber(ARGV[5])
-if call("EXISTS", key) == 0 or call("HEXISTS", key, "emq:stage") == 1 then
+local record = try("HMGET", key, "timestamp", "emq:stage")
+if record.err or not record[1] or record[2] then
   return {now_ms, 0, 0}
 end
 local lines = call("LRANGE", key .. ":logs", from, from + tonumber(ARGV[6]) - 1)

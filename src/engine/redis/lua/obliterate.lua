@@ -15,7 +15,7 @@
 
 local session, seq, force, limit = ARGV[4], ARGV[5], ARGV[6] == "1", tonumber(ARGV[7])
 local slices_done, removed, cursor = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
-local JOBS_MAX, KEYS_MAX = 250, 8000
+local JOBS_MAX, KEYS_MAX = 250, 5000
 local q = queue(B)
 
 -- Parents first: children that are removed before them would take them along uncounted.
@@ -88,8 +88,8 @@ local function remove_rest()
     cursor = "0"
   end
   repeat
-    local page, gone = call("SCAN", cursor, "MATCH", pattern, "COUNT", 1000), {}
-    cursor, looked = page[1], looked + 1000
+    local page, gone = call("SCAN", cursor, "MATCH", pattern, "COUNT", 500), {}
+    cursor, looked = page[1], looked + 500
     for _, key in ipairs(page[2]) do
       looked = looked + 10
       if is_ours(key, string.sub(key, #B + 1)) then

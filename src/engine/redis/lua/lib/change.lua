@@ -59,8 +59,8 @@ local function reattach(q, id, state)
 end
 
 local function retry_finished(q, id, state, c)
-  call("HDEL", q.b .. id, "finishedOn", "processedOn", "emq:exp", state == FAILED and "failedReason" or "returnvalue",
-       state == FAILED and "defa" or "emq:renc")
+  call("HDEL", q.b .. id, "finishedOn", "processedOn", "defa", "emq:exp", "emq:cancel",
+       unpack(state == FAILED and {"failedReason"} or {"returnvalue", "emq:renc"}))
   if c.reset then
     call("HDEL", q.b .. id, "atm", "attemptsMade", "ats", "stc")
   end
