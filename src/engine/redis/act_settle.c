@@ -44,18 +44,6 @@ static bool quote(emq_str s, struct emq__arena *mem, emq_str *out)
     return out->ptr != NULL;
 }
 
-static bool pack_result(struct entry *p, struct emq__payload value, struct emq__arena *mem)
-{
-    emq_str json, encoding;
-
-    if (!rd_encode(value, mem, &json, &encoding))
-        return false;
-    text(p, 'V', json);
-    if (encoding.len > 0)
-        text(p, 'E', encoding);
-    return true;
-}
-
 static bool pack_failure(struct entry *p, const struct emq__settle_entry *en,
                          struct emq__arena *mem)
 {
@@ -82,23 +70,30 @@ static bool pack(struct entry *p, const struct emq__settle_entry *en, struct emq
                                  [EMQ__SETTLE_RELEASE] = 'b',
                                  [EMQ__SETTLE_STALLED] = 's'};
     bool back = en->kind == EMQ__SETTLE_RETRY || en->kind == EMQ__SETTLE_RELEASE;
+    emq_str json, encoding = {0};
 
     letter(p, kinds[en->kind]);
-    if (en->auth.token.len == 0)
-        text(p, 'A', en->auth.admin);
+    if (en->kind == EMQ__SETTLE_COMPLETED) {
+        if (!rd_encode(en->value, mem, &json, &encoding))
+            return false;
+        p->text[p->n++] = json;
+    }
     if (!back && (en->keep.count != keep->count || en->keep.age_ms != keep->age_ms)) {
         number(p, 'C', en->keep.count, mem);
-        number(p, 'G', en->keep.age_ms, mem);
+        p->text[p->n++] = emq__arena_printf(mem, "%lld", (long long)en->keep.age_ms);
         *keep = en->keep;
     }
+    if (en->auth.token.len == 0)
+        text(p, 'A', en->auth.admin);
+    if (encoding.len > 0)
+        text(p, 'E', encoding);
     if (back && en->delay_ms > 0)
         number(p, 'D', en->delay_ms, mem);
     if (en->kind == EMQ__SETTLE_RETRY && en->lifo)
         letter(p, 'l');
     if (en->kind == EMQ__SETTLE_STALLED)
         number(p, 'M', en->max_stalled, mem);
-    return en->kind == EMQ__SETTLE_COMPLETED ? pack_result(p, en->value, mem)
-                                             : pack_failure(p, en, mem);
+    return en->kind == EMQ__SETTLE_COMPLETED || pack_failure(p, en, mem);
 }
 
 static emq_status check(const struct emq__settle_req *req, emq_error *err)
@@ -155,9 +150,10 @@ static emq_status answer(const struct rd_reply *r, const struct emq__settle_req 
         res->settled[i].outcome = (emq_status)rd_i64(rd_at(outcomes, 2 * i));
         res->settled[i].state = (int)rd_i64(rd_at(outcomes, 2 * i + 1));
     }
-    return taken->type == RD_ARR
-               ? rd_taken_read(taken, 0, req->prefix, req->queue, mem, &res->taken, err)
-               : EMQ_OK;
+    if (taken->type != RD_ARR || !req->next)
+        return EMQ_OK;
+    struct rd_hand_out by = {req->prefix, req->queue, req->next, res->now_ms};
+    return rd_taken_read(taken, 0, &by, mem, &res->taken, err);
 }
 
 emq_status rd_settle(struct emq__engine *e, const struct emq__settle_req *req,

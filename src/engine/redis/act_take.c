@@ -39,10 +39,23 @@ void rd_arg_take(struct rd_args *a, struct emq__engine *e, emq_str prefix, emq_s
     rd_arg_str(a, t->worker.len ? rd_claims_key(e, prefix, queue, t->worker, mem) : (emq_str){0});
 }
 
-emq_status rd_taken_read(const struct rd_reply *r, size_t at, emq_str prefix, emq_str queue,
+/* The script answers the record as it was before it was handed out. */
+static void hand_out(struct emq__job *j, const struct emq__take *t, emq_str worker, int64_t now_ms)
+{
+    j->fence = rd_fence_of(j->token);
+    j->attempts_started++;
+    j->processed_at_ms = now_ms;
+    j->processed_by = worker;
+    j->mode = t->mode;
+    if (t->mode == EMQ_AT_MOST_ONCE)
+        j->deferred_failure = EMQ_STR_LIT(EMQ__TEXT_AT_MOST_ONCE);
+}
+
+emq_status rd_taken_read(const struct rd_reply *r, size_t at, const struct rd_hand_out *by,
                          struct emq__arena *mem, struct emq__taken *out, emq_error *err)
 {
     size_t n = r->n > at + JOBS ? r->n - at - JOBS : 0;
+    emq_str worker = emq__arena_str(mem, by->take->worker);
 
     *out = (struct emq__taken){
         .jobs = emq__arena_zalloc(mem, n ? n : 1, sizeof(struct emq__job *)),
@@ -52,18 +65,21 @@ emq_status rd_taken_read(const struct rd_reply *r, size_t at, emq_str prefix, em
         .next_due_at_ms = rd_i64(rd_at(r, at + 3)),
         .deferred = rd_i64(rd_at(r, at + 4)),
     };
-    if (!out->jobs)
+    if (!out->jobs || !worker.ptr)
         return emq__fail(err, EMQ_E_NOMEM, 0, "take", "no memory for %zu jobs", n);
     for (size_t i = 0; i < n; i++) {
         const struct rd_reply *row = rd_at(r, at + JOBS + i);
-        struct rd_job_extra x = {.prefix = prefix,
-                                 .queue = queue,
+        struct rd_job_extra x = {.prefix = by->prefix,
+                                 .queue = by->queue,
                                  .id = rd_str(rd_at(row, 0)),
+                                 .token = rd_str(rd_at(row, 3)),
                                  .lock_left_ms = rd_i64(rd_at(row, 1)),
                                  .state = EMQ_ACTIVE};
         struct emq__job *j = rd_job_read(rd_at(row, 2), &x, mem);
         if (!j)
             return emq__fail(err, EMQ_E_NOMEM, 0, "take", "no memory for %zu jobs", n);
+        if (x.token.len > 0)
+            hand_out(j, by->take, worker, by->now_ms);
         out->jobs[out->n++] = j;
     }
     return EMQ_OK;
@@ -84,5 +100,6 @@ emq_status rd_take(struct emq__engine *e, const struct emq__take_req *req,
     if (s != EMQ_OK)
         return s;
     res->now_ms = rd_i64(rd_at(r, 0));
-    return rd_taken_read(r, 1, req->prefix, req->queue, mem, &res->taken, err);
+    struct rd_hand_out by = {req->prefix, req->queue, &req->take, res->now_ms};
+    return rd_taken_read(r, 1, &by, mem, &res->taken, err);
 }

@@ -97,6 +97,15 @@ static void read_field(struct reading *r, emq_str field, emq_str value)
     }
 }
 
+int64_t rd_fence_of(emq_str token)
+{
+    size_t colon = token.len;
+
+    while (colon > 0 && token.ptr[colon - 1] != ':')
+        colon--;
+    return lead_i64(emq_strn(token.ptr + colon, token.len - colon));
+}
+
 /* emq:tk, "<mode> <processedOn> <token>": the last hand-out by us, and the present one unless somebody
  * else has taken the job since. */
 static void read_hand_out(struct reading *r, emq_str token)
@@ -107,10 +116,7 @@ static void read_hand_out(struct reading *r, emq_str token)
 
     if (at < s.len) {
         j->token = emq_strn(s.ptr + at + 1, s.len - at - 1);
-        size_t colon = j->token.len;
-        while (colon > 0 && j->token.ptr[colon - 1] != ':')
-            colon--;
-        j->fence = lead_i64(emq_strn(j->token.ptr + colon, j->token.len - colon));
+        j->fence = rd_fence_of(j->token);
         if (j->state == EMQ_ACTIVE &&
             lead_i64(emq_strn(s.ptr + mode + 1, at - mode - 1)) == j->processed_at_ms)
             j->mode = lead_i32(emq_strn(s.ptr, mode));

@@ -20,6 +20,11 @@ emq_str rd_opts_mark(emq_str opts, emq_str encoding, struct emq__arena *mem, boo
 /* Takes it off again. *encoding is "" when there is none. ptr NULL: no memory. */
 emq_str rd_opts_unmark(emq_str opts, struct emq__arena *mem, emq_str *encoding);
 
+/* ---- job.c ------------------------------------------------------------------------------------------ */
+
+/* The fence of a token, 0 = it has none. */
+int64_t rd_fence_of(emq_str token);
+
 /* ---- act_take.c ------------------------------------------------------------------------------------- */
 
 emq_status rd_take_check(const struct emq__take *t, emq_error *err);
@@ -27,7 +32,12 @@ emq_status rd_take_check(const struct emq__take *t, emq_error *err);
 void rd_arg_take(struct rd_args *a, struct emq__engine *e, emq_str prefix, emq_str queue,
                  const struct emq__take *t, struct emq__arena *mem);
 /* What take() answered, which begins at items[at]. */
-emq_status rd_taken_read(const struct rd_reply *r, size_t at, emq_str prefix, emq_str queue,
+struct rd_hand_out {
+    emq_str prefix, queue;
+    const struct emq__take *take;
+    int64_t now_ms; /* of that answer */
+};
+emq_status rd_taken_read(const struct rd_reply *r, size_t at, const struct rd_hand_out *by,
                          struct emq__arena *mem, struct emq__taken *out, emq_error *err);
 /* The key of the set of queues that a worker has taken from; "" when no script could see both, on a
  * cluster whose braces are in the queue's name. */

@@ -2,11 +2,11 @@
 -- ARGV[4]    session
 -- ARGV[5]    sequence
 -- ARGV[6..]  of the next take, as take has them (count 0: none), then the number of entries, then per
---            entry: id, token ("" = an administrator), a word, and for each capital letter of the word
---            an argument. The word's first letter: c completed, f failed, r retry, b release,
---            s stalled. Then A administrator, V result (JSON), E its encoding, R reason, T trace (a JSON
---            string), L traces kept, D delay ms, M stalls allowed, l lifo; C count and G age in ms
---            that are kept of its state, as the entry before when left out
+--            entry: id, token ("" = an administrator), a word, the result (JSON) if it is completed, and
+--            what the letters of the word want. Its first letter: c completed, f failed, r retry, b release,
+--            s stalled. Then C count and age in ms that are kept of its state (without it: as the entry
+--            before), A administrator, E encoding of the result, R reason, T trace (a JSON string), L traces
+--            kept, D delay ms, M stalls allowed, l lifo
 -- reply      {now_ms, {outcome, state, ...}, what take answers behind now_ms or 0}
 -- calls      15, and 4 a job (completed under a living lock, some kept); take's for the next
 
@@ -22,56 +22,73 @@ if done then
   return done
 end
 
-local LETTERS = {A = "admin", V = "value", E = "renc", R = "reason", T = "trace", L = "traces", D = "delay",
-                 M = "max", C = "count", G = "age"}
+local LETTERS = {A = "admin", E = "renc", R = "reason", T = "trace", L = "traces", D = "delay", M = "max"}
+local byte = string.byte
+local KIND_C, KIND_R, KIND_B, KIND_F = byte("c"), byte("r"), byte("b"), byte("f")
+
+local function read_word(e, word, at)
+  for letter in string.gmatch(word, "[%ul]") do
+    if letter == "l" then
+      e.lifo = true
+    elseif letter == "C" then
+      e.keep = new_keep(tonumber(ARGV[at]), tonumber(ARGV[at + 1]))
+      at = at + 2
+    else
+      e[LETTERS[letter]] = ARGV[at]
+      at = at + 1
+    end
+  end
+  return at
+end
+
 local function read_entries(at)
-  local entries, n, keep = {}, tonumber(ARGV[at]), {count = -1, age = 0}
+  local args, entries, keep = ARGV, {}, new_keep(-1, 0)
+  local n = tonumber(args[at])
   at = at + 1
   for i = 1, n do
-    local e = {id = ARGV[at], token = ARGV[at + 1], reason = "", trace = ""}
-    local word = ARGV[at + 2]
-    e.kind = string.sub(word, 1, 1)
-    at = at + 3
-    for letter in string.gmatch(word, "[%ul]") do
-      if letter == "l" then
-        e.lifo = true
-      else
-        e[LETTERS[letter]] = ARGV[at]
-        at = at + 1
-      end
+    local id, word = args[at], args[at + 2]
+    local e = {id = id, key = B .. id, token = args[at + 1], kind = byte(word), value = args[at + 3], keep = keep,
+               reason = "", v = false}
+    if word == "c" then
+      at = at + 4
+    elseif e.kind == KIND_C then
+      at = read_word(e, word, at + 4)
+    else
+      at = read_word(e, word, at + 3)
     end
-    if e.count or e.age then
-      keep = {count = tonumber(e.count or keep.count), age = tonumber(e.age or keep.age)}
-    end
-    e.keep = keep
+    keep = e.keep
     entries[i] = e
   end
   return entries
 end
 
-local FIELDS = {"timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"}
+-- Read of every job, and what is read of those that are not just completed by their owner.
+local TIMESTAMP, ATM, DEID, PARENT_KEY, CANCEL, DEFA = 1, 2, 3, 4, 5, 6
 local MORE = {"processedOn", "emq:tk", "emq:stage", "priority", "ats", "stc", "parent", "rjk"}
 
-local function read(e, names)
-  local values = call("HMGET", q.b .. e.id, unpack(names))
-  e.h = e.h or {}
-  for i, name in ipairs(names) do
-    e.h[name] = values[i] or nil
+local function read_more(e)
+  local v, more = e.v, call("HMGET", e.key, unpack(MORE))
+  local h = {atm = v[ATM], deid = v[DEID], parentKey = v[PARENT_KEY], ["emq:cancel"] = v[CANCEL], defa = v[DEFA]}
+  for i, name in ipairs(MORE) do
+    h[name] = more[i]
   end
+  h.token, h.mode = last_token(h["emq:tk"], h.processedOn)
+  e.h = h
+  return h
 end
 
 -- Fills e.refused, an outcome, unless the entry may settle the job.
 local function look(e, lock)
-  read(e, FIELDS)
-  local h = e.h
-  if not h.timestamp then
+  local v = call("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa")
+  e.v = v
+  if not v[TIMESTAMP] then
     e.refused = NOT_FOUND
     return
   end
-  if e.kind ~= "c" or lock ~= e.token or h.parentKey then
-    read(e, MORE)
-    h.token, h.mode = last_token(h["emq:tk"], h.processedOn)
+  if e.kind == KIND_C and lock == e.token and not (v[DEID] or v[PARENT_KEY] or v[CANCEL] or v[DEFA]) then
+    return
   end
+  local h = read_more(e)
   if h["emq:stage"] then
     e.refused = NOT_FOUND
   elseif e.token ~= "" then
@@ -81,27 +98,27 @@ local function look(e, lock)
   elseif not in_active(q, e.id) then
     e.refused = WRONG_STATE
   end
-  if not e.refused and (e.kind == "r" or e.kind == "b") and h.mode == AT_MOST_ONCE then
+  if not e.refused and (e.kind == KIND_R or e.kind == KIND_B) and h.mode == AT_MOST_ONCE then
     e.refused = WRONG_STATE
   end
 end
 
 -- A parent whose children are not all done may not complete.
 local function look_for_children(list)
-  local keys = {}
-  for _, e in ipairs(list) do
-    if e.kind == "c" and not e.refused then
-      keys[#keys + 1] = q.b .. e.id .. ":dependencies"
-      keys[#keys + 1] = q.b .. e.id .. ":unsuccessful"
+  local keys, n = {}, 0
+  for i = 1, #list do
+    local e = list[i]
+    if e.kind == KIND_C and not e.refused then
+      keys[n + 1], keys[n + 2] = e.key .. ":dependencies", e.key .. ":unsuccessful"
+      n = n + 2
     end
   end
   if call_list(keys, "EXISTS") == 0 then
     return
   end
   for _, e in ipairs(list) do
-    local key = q.b .. e.id
-    if e.kind == "c" and not e.refused and
-       (call("SCARD", key .. ":dependencies") > 0 or call("ZCARD", key .. ":unsuccessful") > 0) then
+    if e.kind == KIND_C and not e.refused and
+       (call("SCARD", e.key .. ":dependencies") > 0 or call("ZCARD", e.key .. ":unsuccessful") > 0) then
       e.refused = WRONG_STATE
     end
   end
@@ -109,31 +126,33 @@ end
 
 -- Looks at entries that name different jobs, and takes those out of `active` that may be settled.
 local function open(list)
-  local locks, ids = {}, {}
-  for i, e in ipairs(list) do
-    locks[i] = q.b .. e.id .. ":lock"
+  local locks, ids, left = {}, {}, {}
+  for i = 1, #list do
+    locks[i] = list[i].key .. ":lock"
   end
-  locks = #list > 0 and call("MGET", unpack(locks)) or {}
-  for i, e in ipairs(list) do
-    look(e, locks[i])
+  local values = #list > 0 and call("MGET", unpack(locks)) or {}
+  for i = 1, #list do
+    look(list[i], values[i])
   end
   look_for_children(list)
-  for _, e in ipairs(list) do
-    if not e.refused then
-      ids[#ids + 1] = e.id
+  for i = 1, #list do
+    if not list[i].refused then
+      ids[#ids + 1] = list[i].id
+      left[#left + 1] = locks[i]
     end
   end
   if #ids == 0 then
     return
   end
   local there = leave_active(q, ids)
-  unlock(q, ids)
-  for _, e in ipairs(list) do
-    if not e.refused and not there[e.id] then
-      e.refused = LOST
+  call_list(left, "DEL")
+  call_list(ids, "SREM", B .. "stalled")
+  q.freed = true
+  for i = 1, there and #list or 0 do
+    if not list[i].refused and not there[list[i].id] then
+      list[i].refused = LOST
     end
   end
-  q.freed = true
 end
 
 local function refuse(e)
@@ -170,8 +189,8 @@ end
 
 -- The fields of an attempt that failed.
 local function attempt(e, made)
-  local set = {"atm", num(made)}
-  if e.trace ~= "" then
+  local set = {"atm", made}
+  if e.trace then
     local list = elements(call("HGET", q.b .. e.id, "stacktrace") or "")
     list[#list + 1] = e.trace
     local limit = tonumber(e.traces or -1)
@@ -204,18 +223,22 @@ end
 local function fail(e, reason, keep, set, made)
   local own = own_opts(q, e.id)
   return finish(q, e.id, e.h, {state = FAILED, reason = reason, keep = keep or own.keep, set = set,
-                               prev = "active", made = made and made >= own.attempts and made or nil})
+                               prev = "active", made = made and tonumber(made) >= own.attempts and made or nil})
 end
 
 local function settle(e)
   local h, kind = e.h, e.kind
-  local made = (tonumber(h.atm or 0) or 0) + 1
-  if kind == "c" then
-    return finish(q, e.id, h, {state = COMPLETED, value = e.value, renc = e.renc, keep = e.keep,
-                               set = {"atm", num(made)}, prev = "active"})
-  elseif kind == "f" then
+  local made = plus_one(e.v[ATM])
+  if kind == KIND_C then
+    if not h and not e.renc then
+      complete(q, e.id, e.key, made, e.value, e.keep)
+      return e.keep.count == 0 and 0 or COMPLETED
+    end
+    return finish(q, e.id, h or {}, {state = COMPLETED, value = e.value, renc = e.renc, keep = e.keep,
+                                     set = {"atm", made}, prev = "active"})
+  elseif kind == KIND_F then
     return fail(e, e.reason, e.keep, attempt(e, made), made)
-  elseif kind == "r" then
+  elseif kind == KIND_R then
     local set = attempt(e, made)
     if h["emq:cancel"] then
       return fail(e, TEXT_CANCELLED, nil, set, made)
@@ -224,7 +247,7 @@ local function settle(e)
     set[#set + 1] = e.reason
     count(q, "retried")
     return go_back(e, set, e.lifo)
-  elseif kind == "b" then
+  elseif kind == KIND_B then
     local set = {"ats", num((tonumber(h.ats or 0) or 0) - 1)}
     if h["emq:cancel"] then
       return fail(e, TEXT_CANCELLED, nil, set, nil)
@@ -235,43 +258,42 @@ local function settle(e)
 end
 
 local next_take, entries = take_args(unpack(ARGV, 6, 12)), read_entries(13)
-local before = q.totals.completed + q.totals.failed
 local first, seen, out = {}, {}, {}
-for _, e in ipairs(entries) do
+for i = 1, #entries do
+  local e = entries[i]
   if not seen[e.id] then
-    seen[e.id] = true
-    e.opened = true
+    seen[e.id] = e
     first[#first + 1] = e
   end
 end
 open(first)
-for _, e in ipairs(entries) do
-  if not e.opened then -- the same job once more: as the entries before it have left it
+for i = 1, #entries do
+  local e = entries[i]
+  if seen[e.id] ~= e then -- the same job once more: as the entries before it have left it
     finish_flush(q)
     flush(q)
     open({e})
   end
-  local outcome, state = OK, 0
   if e.refused then
-    outcome, state = refuse(e)
+    out[2 * i - 1], out[2 * i] = refuse(e)
   else
     if e.token == "" then
       history(q, e.id, "admin", e.admin, "settle")
     end
-    state = settle(e)
+    out[2 * i - 1], out[2 * i] = OK, settle(e)
   end
-  out[#out + 1] = outcome
-  out[#out + 1] = state
 end
 finish_flush(q)
 local taken = next_take.count > 0 and take(q, next_take) or 0
 finish_flush(q)
 flush(q)
-if q.totals.completed + q.totals.failed > before or q.freed and q.concurrency > 0 then
-  local work = call("LLEN", q.b .. "wait") + call("ZCARD", q.b .. "prioritized")
-  if q.freed and q.concurrency > 0 and work > 0 then
-    q.wake = true -- a slot may be free
-  elseif work == 0 and q.totals.completed + q.totals.failed > before and call("LLEN", q.b .. "active") == 0 then
+
+local finished = (q.plus.completed or q.plus.failed) and true
+local slot = q.freed and q.concurrency > 0
+if finished or slot then
+  if call("LLEN", B .. "wait") + call("ZCARD", B .. "prioritized") > 0 then
+    q.wake = q.wake or slot -- a slot may be free
+  elseif finished and call("LLEN", B .. "active") == 0 then
     event(q, "drained")
   end
 end

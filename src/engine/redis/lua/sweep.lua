@@ -134,7 +134,7 @@ call_list(all, "HDEL", seen_key)
 local recovered, failed = {}, {}
 for i = #out, 1, -1 do -- each goes to the front: the oldest comes last
   local id = out[i].id
-  if there[id] then
+  if not there or there[id] then
     local state = stall(q, id, out[i].h, {max = tonumber(ARGV[6]), reason = ""})
     local list = (state == WAITING or state == PRIORITIZED) and recovered or failed
     list[#list + 1] = id

@@ -1,33 +1,39 @@
 -- Out of `active`, and whose a hand-out is.
 --@include lib/job.lua
 
--- Takes ids out of `active`; answers the set of those that were there. LREM from the middle of a long
--- list is dear: many ids at once are taken out by writing the list anew.
+-- Takes ids out of `active`; answers the set of those that were there, nil = all. LREM from the middle
+-- of a long list is dear: many ids at once are taken out by writing the list anew.
 local function leave_active(q, ids)
-  local key, there, n = q.b .. "active", {}, #ids
-  if n >= 4 and call("LLEN", key) <= 16 * n then
-    local want, rest = {}, {}
+  local key, n, there, found = q.b .. "active", #ids, {}, 0
+  if n < 4 or call("LLEN", key) > 16 * n then
     for _, id in ipairs(ids) do
-      want[id] = true
-    end
-    local list = call("LRANGE", key, 0, -1)
-    for _, id in ipairs(list) do
-      if want[id] then
+      if call("LREM", key, "-1", id) > 0 then
         there[id] = true
-      else
-        rest[#rest + 1] = id
+        found = found + 1
       end
     end
-    if #rest < #list then
-      call("DEL", key)
-      call_list(rest, "RPUSH", key)
-    end
-    return there
+    return found < n and there or nil
   end
-  for _, id in ipairs(ids) do
-    if call("LREM", key, -1, id) > 0 then
-      there[id] = true
+  local want, rest = {}, {}
+  for i = 1, n do
+    want[ids[i]] = true
+  end
+  local list = call("LRANGE", key, "0", "-1")
+  for i = 1, #list do
+    local id = list[i]
+    if not want[id] then
+      rest[#rest + 1] = id
     end
+  end
+  if #rest < #list then
+    call("DEL", key)
+    call_list(rest, "RPUSH", key)
+  end
+  if #list - #rest == n then
+    return nil
+  end
+  for _, id in ipairs(list) do
+    there[id] = want[id]
   end
   return there
 end

@@ -31,9 +31,18 @@ else
 end
 local now_ms = floor(now_us / 1000)
 
--- Digits of a whole number: `..` and tostring() would use an exponent from 1e14 on.
+-- Digits of a whole number. Lua's own way, and a number as an argument of call(), is slow, and `..` and
+-- tostring() use an exponent from 1e14 on.
+local format = string.format
 local function num(n)
-  return string.format("%.0f", n)
+  return format(n < 9e15 and n > -9e15 and "%d" or "%.0f", n)
+end
+local now_text = num(now_ms)
+
+-- A field's number plus one, as text; nil and false count as 0.
+local SUCCESSOR = {["0"] = "1", ["1"] = "2", ["2"] = "3", ["3"] = "4"}
+local function plus_one(text)
+  return not text and "1" or SUCCESSOR[text] or num((tonumber(text) or 0) + 1)
 end
 
 -- A span for PX and PEXPIRE, whatever the settings say.
@@ -41,20 +50,13 @@ local function span(ms)
   return num(math.max(1, math.min(floor(ms), 9007199254740991)))
 end
 
--- As call() with a list of arguments of any length, in pairs: unpack() takes some 8,000. For commands
--- that may be cut in parts and answer a count. Answers the sum.
-local function call_list(list, command, ...)
-  local n = #list
-  if n == 0 then
-    return 0
-  end
-  local sum = 0
+-- call(command, key, all of a list), for lists of any length, in pairs: unpack() takes some 8,000. For
+-- commands that may be cut in parts and answer a count. Answers the sum. key nil: the list has the keys.
+local function call_list(list, command, key)
+  local n, sum = #list, 0
   for from = 1, n, 5000 do
-    local args = {...}
-    for i = from, math.min(from + 4999, n) do
-      args[#args + 1] = list[i]
-    end
-    sum = sum + call(command, unpack(args))
+    local to = math.min(from + 4999, n)
+    sum = sum + (key and call(command, key, unpack(list, from, to)) or call(command, unpack(list, from, to)))
   end
   return sum
 end
@@ -83,6 +85,7 @@ local function queue(b)
     fence = tonumber(m[6] or 0) or 0,
     limit = m[7],
     totals = {},
+    plus = {}, -- what this act adds to them
     changed = {}, -- fields of meta to write, in pairs
   }
   if q.cap < 0 then
@@ -99,9 +102,8 @@ local function queue(b)
 end
 
 local function count(q, name, n)
-  q.totals[name] = q.totals[name] + (n or 1)
-  q.counted = q.counted or {}
-  q.counted[name] = true
+  local plus = q.plus
+  plus[name] = (plus[name] or 0) + (n or 1)
 end
 
 local function maxed(q)

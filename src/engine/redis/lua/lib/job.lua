@@ -71,7 +71,7 @@ end
 local function history(q, id, what, who, detail)
   local key = q.x .. "hist:" .. id
   local quoted = string.gsub(cjson.encode(who), "\\/", "/")
-  call("RPUSH", key, '{"at":' .. num(now_ms) .. ',"what":"' .. what .. '","who":' .. quoted ..
+  call("RPUSH", key, '{"at":' .. now_text .. ',"what":"' .. what .. '","who":' .. quoted ..
        ',"detail":"' .. detail .. '"}')
   call("LTRIM", key, -100, -1)
   call("PEXPIRE", key, 604800000)

@@ -1,5 +1,6 @@
 -- What a job's own opts say about failing, read as emq__opts_read() does: what can't be read has
 -- BullMQ's defaults.
+--@include lib/finish.lua
 
 local function whole(v)
   local n = tonumber(v)
@@ -7,24 +8,19 @@ local function whole(v)
 end
 
 local function keep_of(v)
-  local keep = {count = -1, age = 0}
+  local count, age = -1, 0
   if v == true then
-    keep.count = 0
+    count = 0
   elseif type(v) == "table" then
-    keep.count = math.max(whole(v.count) or -1, -1)
+    count = math.max(whole(v.count) or -1, -1)
     if type(v.age) == "number" then
-      keep.age = math.min(floor(v.age * 1000 + 0.5), 3155760000000)
-      if keep.age < 1 then
-        keep = {count = 0, age = 0}
-      end
+      age = math.min(floor(v.age * 1000 + 0.5), 3155760000000)
+      count = age < 1 and 0 or count
     end
   elseif v ~= nil and v ~= false and v ~= cjson.null then
-    keep.count = math.max(whole(v) or -1, -1)
+    count = math.max(whole(v) or -1, -1)
   end
-  if keep.count == 0 then
-    keep.age = 0
-  end
-  return keep
+  return new_keep(count, count == 0 and 0 or age)
 end
 
 -- {attempts >= 1, keep of failed jobs}

@@ -33,8 +33,8 @@ end
 
 local function score_front(q, priority)
   flush(q)
-  local first = call("ZRANGEBYSCORE", q.b .. "prioritized", priority * PRIORITY,
-                     priority * PRIORITY + PRIORITY - 1, "WITHSCORES", "LIMIT", 0, 1)
+  local first = call("ZRANGEBYSCORE", q.b .. "prioritized", num(priority * PRIORITY),
+                     num(priority * PRIORITY + PRIORITY - 1), "WITHSCORES", "LIMIT", "0", "1")
   if not first[2] then
     return score_back(q, priority)
   end
@@ -47,7 +47,7 @@ local function place_line(q, id, priority, front)
   if priority > 0 then
     local score = front and score_front(q, priority) or score_back(q, priority)
     q.scores = q.scores or {}
-    q.scores[#q.scores + 1] = score
+    q.scores[#q.scores + 1] = num(score)
     q.scores[#q.scores + 1] = id
   elseif front then
     q.front = q.front or {}
@@ -61,18 +61,18 @@ end
 -- The low 12 bits of a score keep the order inside one millisecond.
 local function place_delayed(q, id, due_ms)
   local score, key = due_ms * 4096, q.b .. "delayed"
-  local top = call("ZREVRANGEBYSCORE", key, score + 4095, score, "WITHSCORES", "LIMIT", 0, 1)
+  local top = call("ZREVRANGEBYSCORE", key, num(score + 4095), num(score), "WITHSCORES", "LIMIT", "0", "1")
   if top[2] then
     score = math.min(tonumber(top[2]) + 1, score + 4095)
   end
-  call("ZADD", key, score, id)
+  call("ZADD", key, num(score), id)
   event(q, "delayed", "jobId", id, "delay", num(due_ms))
   q.delayed = true
 end
 
 -- When the earliest delayed job is due (with the fraction that its marker has); 0 = none.
 local function delayed_head(q)
-  local head = call("ZRANGE", q.b .. "delayed", 0, 0, "WITHSCORES")
+  local head = call("ZRANGE", q.b .. "delayed", "0", "0", "WITHSCORES")
   return head[2] and tonumber(head[2]) / 4096 or 0
 end
 
@@ -83,7 +83,7 @@ local function promote_due(q, limit)
     return 0, floor(head)
   end
   local key, done = q.b .. "delayed", 0
-  local ids = call("ZRANGEBYSCORE", key, "-inf", now_ms * 4096 + 4095, "LIMIT", 0, limit)
+  local ids = call("ZRANGEBYSCORE", key, "-inf", num(now_ms * 4096 + 4095), "LIMIT", "0", num(limit))
   call_list(ids, "ZREM", key)
   for _, id in ipairs(ids) do
     local priority = call("HGET", q.b .. id, "priority")
@@ -101,11 +101,9 @@ end
 local function save()
   for _, q in pairs(queues) do
     flush(q)
-    if q.counted then
-      for name in pairs(q.counted) do
-        q.changed[#q.changed + 1] = "emq:n:" .. name
-        q.changed[#q.changed + 1] = num(q.totals[name])
-      end
+    for name, n in pairs(q.plus) do
+      q.changed[#q.changed + 1] = "emq:n:" .. name
+      q.changed[#q.changed + 1] = num(q.totals[name] + n)
     end
     if #q.changed > 0 then
       call("HSET", q.b .. "meta", unpack(q.changed))
@@ -124,7 +122,7 @@ local function save()
       end
     end
     if q.wake and not q.paused and not maxed(q) then
-      try("ZADD", q.b .. "marker", 0, "0")
+      try("ZADD", q.b .. "marker", "0", "0")
     end
   end
 end

@@ -14,19 +14,19 @@ end
 -- state after it, 0 = gone.
 -- h: stc, priority, emq:cancel, rjk, token and mode of the hand-out, and what finish() wants.
 local function stall(q, id, h, s)
-  local stc = (tonumber(h.stc or 0) or 0) + 1
+  local stc = plus_one(h.stc)
   local reason = h["emq:cancel"] and TEXT_CANCELLED or s.reason
   local once = h.mode == AT_MOST_ONCE
-  if h["emq:cancel"] or once or stc > s.max and not of_living_scheduler(q, h) then
+  if h["emq:cancel"] or once or tonumber(stc) > s.max and not of_living_scheduler(q, h) then
     if reason == "" then
       reason = once and TEXT_AT_MOST_ONCE or TEXT_STALLED
     end
     local keep = s.keep or own_opts(q, id).keep
     event(q, "stalled", "jobId", id)
-    return finish(q, id, h, {state = FAILED, reason = reason, keep = keep, set = {"stc", num(stc)},
+    return finish(q, id, h, {state = FAILED, reason = reason, keep = keep, set = {"stc", stc},
                              prev = "active"})
   end
-  local set = {"stc", num(stc)}
+  local set = {"stc", stc}
   if reason ~= "" then
     set[3], set[4] = "failedReason", reason
   end

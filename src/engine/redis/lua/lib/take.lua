@@ -47,57 +47,62 @@ local function leave_line(q, line, ids, first)
   end
 end
 
--- The pending iteration of a scheduler of BullMQ: whoever takes it makes the next one, which is
--- left to BullMQ's workers.
-local function is_iteration(q, id, h)
-  if not h.rjk then
+-- Fields of a record that matter to a take.
+local TELLING = {ats = true, data = true, defa = true, deid = true, parentKey = true, parent = true, rjk = true,
+                 ["emq:cancel"] = true}
+
+-- Reads the record of a job in line into r.flat and r.h, the telling fields; false: there is none.
+local function read_record(r)
+  local flat = try("HGETALL", r.key)
+  local n, h, bytes = #flat, r.h, 0
+  if n == 0 then
     return false
   end
-  local at = call("ZSCORE", q.b .. "repeat", h.rjk)
-  return at and id == "repeat:" .. h.rjk .. ":" .. num(tonumber(at))
-end
-
--- The record of a job in line as flat list and table; nil: there is none, its id is dropped.
-local function record(q, id)
-  local flat = try("HGETALL", q.b .. id)
-  if flat.err or #flat == 0 then
-    return nil
-  end
-  local h, bytes = {}, 0
-  for i = 1, #flat, 2 do
-    h[flat[i]] = flat[i + 1]
-    bytes = bytes + #flat[i + 1]
-  end
-  return flat, h, bytes
-end
-
-local function hand_out(q, t, id, flat, h)
-  local token = t.worker .. ":" .. num(next_fence(q))
-  local at = num(now_ms)
-  local set = {"processedOn", at, "pb", t.worker, "ats", num((tonumber(h.ats or 0) or 0) + 1),
-               "emq:tk", t.mode .. " " .. at .. " " .. token}
-  if t.mode == AT_MOST_ONCE then
-    set[9], set[10] = "defa", TEXT_AT_MOST_ONCE
-  end
-  count(q, "started")
-  event(q, "active", "jobId", id, "prev", "waiting")
-  if t.mode == FIRE_AND_FORGET then
-    q.gone = q.gone or {}
-    if h.deid then
-      finish_flush(q)
-      q.entered = dedup_end(q, id, h.deid) or q.entered
+  for i = 1, n, 2 do
+    local field, value = flat[i], flat[i + 1]
+    bytes = bytes + #value
+    if TELLING[field] then
+      h[field] = value
     end
-    event(q, "removed", "jobId", id, "prev", "active")
-    job_keys(q.gone, q, id)
-    count(q, "removed")
+  end
+  r.flat, r.bytes = flat, bytes
+  return true
+end
+
+local function lock_job(q, t, r, token)
+  local key, made = r.key, plus_one(r.h.ats)
+  call("SET", key .. ":lock", token, "PX", t.lock_text)
+  event(q, "active", "jobId", r.id, "prev", "waiting")
+  if t.mode == AT_MOST_ONCE then
+    call("HSET", key, "processedOn", now_text, "pb", t.worker, "ats", made, "emq:tk", t.held .. token,
+         "defa", TEXT_AT_MOST_ONCE)
   else
-    call("SET", q.b .. id .. ":lock", token, "PX", span(t.lock_ms))
-    call("HSET", q.b .. id, unpack(set))
+    call("HSET", key, "processedOn", now_text, "pb", t.worker, "ats", made, "emq:tk", t.held .. token)
   end
-  for i = 1, #set do
-    flat[#flat + 1] = set[i]
+end
+
+-- The literal pop: nothing is left to settle.
+local function pop_job(q, r)
+  q.gone = q.gone or {}
+  event(q, "active", "jobId", r.id, "prev", "waiting")
+  if r.h.deid then
+    finish_flush(q)
+    q.entered = dedup_end(q, r.id, r.h.deid) or q.entered
   end
-  t.jobs[#t.jobs + 1] = {id, t.mode == FIRE_AND_FORGET and 0 or t.lock_ms, flat}
+  event(q, "removed", "jobId", r.id, "prev", "active")
+  job_keys(q.gone, q, r.id)
+  count(q, "removed")
+end
+
+local function hand_out(q, t, r)
+  local token = t.prefix .. num(next_fence(q))
+  if t.mode == FIRE_AND_FORGET then
+    pop_job(q, r)
+  else
+    lock_job(q, t, r, token)
+  end
+  t.used = t.used + 1
+  t.jobs[#t.jobs + 1] = {r.id, t.mode == FIRE_AND_FORGET and 0 or t.lock_ms, r.flat, token}
 end
 
 -- How many more jobs this take may get by count, concurrency and rate.
@@ -112,18 +117,16 @@ local function room(q, t)
   return n
 end
 
-local function bring_out(q, t, line, id, r)
-  if r.failure then
-    t.deferred = t.deferred + 1
-    finish(q, id, r.h, {state = FAILED, reason = r.failure, keep = own_opts(q, id).keep,
-                        prev = STATE_NAME[line]})
-  else
-    hand_out(q, t, id, r.flat, r.h)
-    t.used = t.used + 1
-    if t.mode ~= FIRE_AND_FORGET then
-      t.active = t.active + 1
-    end
+-- May this mode take it? Whoever takes the pending iteration of a scheduler of BullMQ makes the next
+-- one, which is left to BullMQ's workers.
+local function is_for(q, t, id, h)
+  if not h.parentKey and not h.rjk then
+    return true
+  elseif t.mode == FIRE_AND_FORGET then
+    return false
   end
+  local at = h.rjk and call("ZSCORE", q.b .. "repeat", h.rjk)
+  return not at or id ~= "repeat:" .. h.rjk .. ":" .. num(tonumber(at))
 end
 
 -- Takes from one line. Ends early, with q.entered, when a job came into line that may go first.
@@ -131,34 +134,45 @@ local function take_line(q, t, line)
   local skip, n = 0, room(q, t)
   while n > 0 and t.passed < PASS_MAX and t.bytes < BYTES_MAX do
     local ids, out, leaving, active, skipped, read = peek(q, line, skip, n), {}, {}, {}, 0, 0
-    for _, id in ipairs(ids) do
-      read = read + 1
-      local flat, h, bytes = record(q, id)
-      if flat and (t.mode == FIRE_AND_FORGET and (h.parentKey or h.rjk) or is_iteration(q, id, h)) then
+    for i = 1, #ids do
+      local id = ids[i]
+      local r = {id = id, key = q.b .. id, h = {}, flat = false, bytes = 0, failure = false}
+      read = i
+      if not read_record(r) then
+        leaving[#leaving + 1] = id
+      elseif not is_for(q, t, id, r.h) then
         skipped = skipped + 1
         t.passed = t.passed + 1
       else
         leaving[#leaving + 1] = id
-        if flat then
-          local failure = h.defa or not h.data and TEXT_DAMAGED
-          out[#out + 1] = {id = id, flat = flat, h = h, failure = failure}
-          if failure then
-            t.passed = t.passed + 1
-          elseif t.mode ~= FIRE_AND_FORGET then
-            active[#active + 1] = id
-          end
-          t.bytes = t.bytes + bytes
-          if t.bytes >= BYTES_MAX or h.deid and (failure or t.mode == FIRE_AND_FORGET) then
-            break
-          end
+        out[#out + 1] = r
+        r.failure = r.h.defa or not r.h.data and TEXT_DAMAGED
+        if r.failure then
+          t.passed = t.passed + 1
+        else
+          active[#active + 1] = id
+        end
+        t.bytes = t.bytes + r.bytes
+        if t.bytes >= BYTES_MAX or r.h.deid and (r.failure or t.mode == FIRE_AND_FORGET) then
+          break
         end
       end
     end
-    call_list(active, "LPUSH", q.b .. "active")
+    if t.mode ~= FIRE_AND_FORGET then
+      call_list(active, "LPUSH", q.b .. "active")
+      t.active = t.active + #active
+    end
     leave_line(q, line, leaving, skip + skipped == 0)
     skip = skip + skipped
-    for _, r in ipairs(out) do
-      bring_out(q, t, line, r.id, r)
+    for i = 1, #out do
+      local r = out[i]
+      if r.failure then
+        t.deferred = t.deferred + 1
+        finish(q, r.id, r.h, {state = FAILED, reason = r.failure, keep = own_opts(q, r.id).keep,
+                              prev = STATE_NAME[line]})
+      else
+        hand_out(q, t, r)
+      end
     end
     if q.entered then
       return
@@ -218,11 +232,11 @@ local function take_args(count, worker, lock_ms, max, duration, mode, index)
           duration = tonumber(duration), mode = tonumber(mode), index = index}
 end
 
--- What take() answered, for a receipt: records that stay in the store are read again.
+-- What take() answered, for a receipt: ids only of those whose records stay in the store.
 local function taken_short(taken, mode)
   local out = {}
-  for i, v in ipairs(taken) do
-    out[i] = i > 5 and mode ~= FIRE_AND_FORGET and {v[1], 0, {}} or v
+  for i = 1, #taken do
+    out[i] = i > 5 and mode ~= FIRE_AND_FORGET and taken[i][1] or taken[i]
   end
   return out
 end
@@ -230,8 +244,8 @@ end
 local function taken_again(q, taken)
   local out = {}
   for i, v in ipairs(taken) do
-    if i > 5 and #v[3] == 0 then
-      v = {v[1], call("PTTL", q.b .. v[1] .. ":lock"), call("HGETALL", q.b .. v[1])}
+    if type(v) == "string" then
+      v = {v, call("PTTL", q.b .. v .. ":lock"), call("HGETALL", q.b .. v), ""}
     end
     if i <= 5 or #v[3] > 0 then
       out[#out + 1] = v
@@ -241,9 +255,10 @@ local function taken_again(q, taken)
 end
 
 -- t: of take_args(). Answers {paused, maxed, limited_ms, next_due_ms, deferred, {id, lock_left_ms,
--- flat}, ...}; flat: the record as HGETALL gives it, later fields count.
+-- record, token}, ...}: the record as it was before the hand-out; with the token "" as it is now.
 local function take(q, t)
   t.jobs, t.passed, t.bytes, t.deferred, t.empty, t.used = {}, 0, 0, 0, 0, 0
+  t.prefix, t.lock_text, t.held = t.worker .. ":", span(t.lock_ms), t.mode .. " " .. now_text .. " "
   local _, due = promote_due(q, 1000)
   limit_open(q, t)
   if q.concurrency > 0 then
@@ -260,6 +275,7 @@ local function take(q, t)
     until not q.entered
   end
   if #t.jobs > 0 then
+    count(q, "started", #t.jobs)
     q.changed[#q.changed + 1] = "emq:fence"
     q.changed[#q.changed + 1] = num(q.fence)
     q.wake = q.wake or t.empty < 2 -- the woken one wakes the next
