@@ -44,7 +44,7 @@ emq_status rd_clock_read(struct rd_engine *e, emq_error *err)
 
     rd_cmd_init(&cmd, &mem);
     rd_cmd_text(&cmd, "TIME");
-    emq_status s = rd_command(e, 0, &cmd, &mem, &r, err);
+    emq_status s = rd_command(e, rd_nth_master(e, 0), &cmd, &mem, &r, err);
     if (s == EMQ_OK) {
         int64_t us = rd_i64(rd_at(r, 0)) * 1000000 + rd_i64(rd_at(r, 1));
         e->stopped_us = us;

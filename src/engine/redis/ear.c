@@ -299,7 +299,7 @@ static emq_status put(struct rd_engine *e, const struct group *g, bool only_new,
         rd_cmd_text(&cmd, "NX");
     rd_cmd_arg(&cmd, g->score);
     rd_cmd_text(&cmd, member);
-    emq_status s = rd_command_once(e, g->node, &cmd, &mem, RD_GRACE_MS, &r);
+    emq_status s = rd_command_once(e, g->node, &cmd, &mem, RD_GRACE_MS, &r, NULL);
     emq__arena_free(&mem);
     return s;
 }
@@ -342,8 +342,8 @@ static emq_status popped(const struct rd_waiting *w, struct group *g, const stru
     return EMQ_OK;
 }
 
-/* The reply to BZPOPMIN, if it is there by `end`: EMQ_OK, EMQ_EMPTY (nothing, or held for later),
- * EMQ_TIMEOUT. */
+/* The reply to BZPOPMIN, if it is there by `end`: EMQ_OK, EMQ_TIMEOUT (it was refused); EMQ_EMPTY: none, or
+ * no marker, or one that is held for later. */
 static emq_status hear(const struct rd_waiting *w, struct group *g, struct emq__mono end,
                        emq_error *err)
 {
@@ -352,11 +352,11 @@ static emq_status hear(const struct rd_waiting *w, struct group *g, struct emq__
     emq_status s = rd_talk_read(&g->ear->talk, &g->mem, -1, end, &r, &why);
 
     if (s == EMQ_TIMEOUT)
-        return s;
+        return EMQ_EMPTY;
     g->asked = false;
     if (s == EMQ_OK && r->type == RD_ERR) {
         rd_talk_close(&g->ear->talk);
-        return rd_wait_refused(w->e, g->node, r, err);
+        return rd_wait_refused(w, g->node, r, err);
     }
     if (s == EMQ_OK && r->type != RD_ARR)
         return EMQ_EMPTY;
@@ -384,7 +384,7 @@ static void hush(const struct rd_waiting *w, struct group *g)
     rd_cmd_text(&cmd, "CLIENT");
     rd_cmd_text(&cmd, "UNBLOCK");
     rd_cmd_i64(&cmd, g->ear->client_id);
-    emq_status s = rd_command_once(w->e, g->node, &cmd, &mem, RD_GRACE_MS, &r);
+    emq_status s = rd_command_once(w->e, g->node, &cmd, &mem, RD_GRACE_MS, &r, NULL);
     if (s == EMQ_OK)
         s = hear(w, g, end, NULL);
     if (g->asked) {
@@ -444,11 +444,8 @@ static emq_status listen_once(const struct rd_waiting *w, struct group *groups, 
     }
     rd_place_clear(w->place);
     s = EMQ_EMPTY;
-    for (size_t i = 0; s == EMQ_EMPTY && i < n; i++) {
+    for (size_t i = 0; s == EMQ_EMPTY && i < n; i++)
         s = hear(w, &groups[i], (struct emq__mono){0}, err);
-        if (s == EMQ_TIMEOUT)
-            s = EMQ_EMPTY;
-    }
     return s;
 }
 

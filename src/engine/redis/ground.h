@@ -4,7 +4,7 @@
  * see redis.h only.
  *
  * Locks, in the order in which they may be taken:
- *   a link's write_mu  >  nodes_mu  >  a wire's mu.    mu and waits.mu are innermost and guard only fields.
+ *   nodes_mu  >  a link's write_mu  >  a wire's mu.    mu and waits.mu are innermost and guard only fields.
  */
 #ifndef EMQ_ENGINE_REDIS_GROUND_H
 #define EMQ_ENGINE_REDIS_GROUND_H
@@ -112,12 +112,13 @@ struct rd_engine {
     char name[128]; /* of its connections */
 
     bool cluster;
-    pthread_mutex_t nodes_mu; /* guards adding to nodes, asking for the slots */
+    pthread_mutex_t nodes_mu; /* guards adding to nodes, slots_at */
     struct rd_node *_Atomic nodes[RD_NODES_MAX];
     atomic_size_t n_nodes;               /* never shrinks */
     _Atomic uint16_t slots[RD_SLOTS];    /* node of each */
     atomic_bool is_master[RD_NODES_MAX]; /* has slots */
     struct emq__mono slots_at;           /* when they were asked for */
+    atomic_size_t good_sentinel;         /* who answered last */
 
     pthread_mutex_t mu; /* guards sha */
     char sha[RD_LUA_COUNT][RD_SHA_LEN + 1];
@@ -173,7 +174,8 @@ emq_status rd_command(struct rd_engine *e, size_t node, struct rd_cmd *cmd, stru
                       const struct rd_reply **out, emq_error *err);
 /* Tried once, within `ms`; an error reply is EMQ_OK. */
 emq_status rd_command_once(struct rd_engine *e, size_t node, struct rd_cmd *cmd,
-                           struct emq__arena *mem, int64_t ms, const struct rd_reply **out);
+                           struct emq__arena *mem, int64_t ms, const struct rd_reply **out,
+                           emq_error *err);
 
 /* ---- clock.c ------------------------------------------------------------------------------------- */
 

@@ -86,7 +86,7 @@ emq_status rd_info_read(struct rd_engine *e, emq_error *err)
 
     rd_cmd_init(&cmd, &mem);
     rd_cmd_text(&cmd, "INFO");
-    emq_status s = rd_command(e, 0, &cmd, &mem, &r, &why);
+    emq_status s = rd_command(e, rd_nth_master(e, 0), &cmd, &mem, &r, &why);
     emq_str info = s == EMQ_OK ? rd_str(r) : EMQ_STR_LIT("");
     if (s == EMQ_E_REFUSED && r && emq__str_starts(rd_str(r), "NOPERM")) {
         emq__log_write(

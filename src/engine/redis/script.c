@@ -55,6 +55,22 @@ static void no_slot(struct rd_args *a, emq_str prefix, emq_str queue)
                   EMQ_STR_ARG(queue), EMQ_STR_ARG(prefix));
 }
 
+/* A second key, which never exists: while a slot is being moved the server then refuses the whole script
+ * (TRYAGAIN), where it would otherwise fail in the middle of it, at the first key that is not there. */
+static void on_cluster(struct rd_args *a)
+{
+    emq_str none = joined(a->mem, a->prefix, "::emq:", a->queue, ":none");
+
+    if (!none.ptr) {
+        a->failed = true;
+        return;
+    }
+    rd_cmd_arg(&a->cmd, none);
+    a->n_keys = 2;
+    if (!rd_slot_of_queue(a->prefix, a->queue, &a->slot))
+        no_slot(a, a->prefix, a->queue);
+}
+
 struct rd_args *rd_args_new(struct emq__engine *engine, enum rd_lua script, emq_str prefix,
                             emq_str queue, struct emq__arena *mem)
 {
@@ -84,8 +100,8 @@ struct rd_args *rd_args_new(struct emq__engine *engine, enum rd_lua script, emq_
     if (queue.len > 0) {
         rd_cmd_arg(&a->cmd, meta);
         a->n_keys = 1;
-        if (e->cluster && !rd_slot_of_queue(prefix, queue, &a->slot))
-            no_slot(a, prefix, queue);
+        if (e->cluster)
+            on_cluster(a);
     }
     rd_cmd_arg(&a->cmd, rd_clock_text(e, clock));
     rd_cmd_arg(&a->cmd, base);
@@ -199,7 +215,7 @@ static struct rd_cmd *own(struct exchange *x, struct emq__arena *mem, const char
 static void script_end(struct rd_args *a)
 {
     emq_str front[] = {EMQ_STR_LIT("EVALSHA"), emq_strn(a->e->sha[a->script], RD_SHA_LEN),
-                       a->n_keys ? EMQ_STR_LIT("1") : EMQ_STR_LIT("0")};
+                       emq_strn(&"012"[a->n_keys], 1)};
 
     rd_cmd_end(&a->cmd, front, EMQ_ARRAY_LEN(front));
 }
@@ -481,10 +497,11 @@ emq_status rd_command(struct rd_engine *e, size_t node, struct rd_cmd *cmd, stru
 }
 
 emq_status rd_command_once(struct rd_engine *e, size_t node, struct rd_cmd *cmd,
-                           struct emq__arena *mem, int64_t ms, const struct rd_reply **out)
+                           struct emq__arena *mem, int64_t ms, const struct rd_reply **out,
+                           emq_error *err)
 {
     struct job j = {.e = e, .cmd = cmd, .mem = mem, .what = "command", .node = node};
 
     rd_cmd_end(cmd, NULL, 0);
-    return send_once(&j, emq__mono_add_ms(emq__mono_now(), ms), out, NULL);
+    return send_once(&j, emq__mono_add_ms(emq__mono_now(), ms), out, err);
 }

@@ -1,14 +1,62 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sentinels: who is the primary now.
+ * Sentinels: who is the primary now. Asked anew for each connection; whichever of them answers will do.
  */
 #include "engine/redis/ground.h"
 
 #include "base/error.h"
 
+#include <string.h>
+
+static emq_status ask(struct rd_engine *e, const struct rd_addr *sentinel, struct emq__mono end,
+                      struct rd_addr *out, emq_error *err)
+{
+    char at[RD_ADDR_TEXT_MAX];
+    struct emq__arena mem = {0};
+    const struct rd_reply *r = NULL;
+    struct rd_why why = {0};
+    struct rd_talk talk;
+    struct rd_cmd cmd;
+
+    emq_status s = rd_talk_open_sentinel(&talk, e, sentinel, end, err);
+    if (s != EMQ_OK)
+        return s;
+    rd_cmd_init(&cmd, &mem);
+    rd_cmd_text(&cmd, "SENTINEL");
+    rd_cmd_text(&cmd, "GET-MASTER-ADDR-BY-NAME");
+    rd_cmd_arg(&cmd, e->cfg.primary);
+    s = rd_talk_ask(&talk, &cmd, &mem, end, &r, &why);
+    emq_str host = s == EMQ_OK ? rd_str(rd_at(r, 0)) : EMQ_STR_LIT("");
+    int64_t port = s == EMQ_OK ? rd_i64(rd_at(r, 1)) : 0;
+    if (s != EMQ_OK) {
+        s = emq__fail(err, s, why.native, "sentinel", "%s: %s", rd_addr_text(sentinel, at),
+                      why.text);
+    } else if (host.len == 0 || host.len > RD_HOST_MAX || port < 1 || port > 65535) {
+        s = emq__fail(err, EMQ_E_UNAVAIL, 0, "sentinel", "%s knows no primary \"%.*s\"%s%.*s",
+                      rd_addr_text(sentinel, at), EMQ_STR_ARG(e->cfg.primary),
+                      r->type == RD_ERR ? ": " : "", EMQ_STR_ARG(rd_str(r)));
+    } else {
+        memcpy(out->host, host.ptr, host.len);
+        out->host[host.len] = '\0';
+        out->port = (uint16_t)port;
+    }
+    emq__arena_free(&mem);
+    rd_talk_close(&talk);
+    return s;
+}
+
 emq_status rd_sentinel_ask(struct rd_engine *e, struct emq__mono end, struct rd_addr *out,
                            emq_error *err)
 {
-    (void)e, (void)end, (void)out;
-    return emq__fail(err, EMQ_E_INVALID, 0, "sentinel", "not built");
+    emq_status s = EMQ_E_UNAVAIL;
+    size_t n = e->cfg.n_seeds, start = atomic_load(&e->good_sentinel);
+
+    for (size_t i = 0; i < n && s != EMQ_OK; i++) {
+        struct emq__mono now = emq__mono_now();
+        struct emq__mono share = {now.us + (end.us - now.us) / (int64_t)(n - i)};
+        s = ask(e, &e->cfg.seeds[(start + i) % n], share, out, err);
+        if (s == EMQ_OK)
+            atomic_store(&e->good_sentinel, (start + i) % n);
+    }
+    return s;
 }

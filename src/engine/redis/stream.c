@@ -119,7 +119,7 @@ static emq_status gone(struct rd_stream *s, emq_status status, const struct rd_w
 static emq_status refused(const struct rd_waiting *w, struct rd_stream *s, const struct rd_reply *r,
                           emq_error *err)
 {
-    emq_status st = rd_wait_refused(w->e, s->node, r, err);
+    emq_status st = rd_wait_refused(w, s->node, r, err);
 
     hang_up(s);
     return st;

@@ -144,18 +144,20 @@ emq_status rd_wait_connect(struct rd_engine *e, size_t node, emq_str name, struc
     return s == EMQ_OK ? rd_talk_open(t, e, &addr, name, end, err) : s;
 }
 
-emq_status rd_wait_refused(struct rd_engine *e, size_t node, const struct rd_reply *r,
+emq_status rd_wait_refused(const struct rd_waiting *w, size_t node, const struct rd_reply *r,
                            emq_error *err)
 {
+    struct emq__mono soon = emq__mono_add_ms(emq__mono_now(), RD_MOMENT_MS);
     struct rd_said said;
 
     rd_error_read(r->s, &said);
-    /* "UNBLOCKED": the server became a replica; the next wait finds the primary. */
-    if (said.verdict == RD_MOVED || said.verdict == RD_ASK || emq__str_starts(r->s, "UNBLOCKED"))
-        said.status = EMQ_E_UNAVAIL;
-    if (e->cluster && said.status == EMQ_E_UNAVAIL)
-        (void)rd_cluster_refresh(e, emq__mono_add_ms(emq__mono_now(), RD_SLEEP_MAX_MS), NULL);
-    return rd_error_fail(&said, &rd_node_at(e, node)->addr, "wait", err);
+    /* "UNBLOCKED": the server became a replica. */
+    if (said.verdict == RD_FINAL && !emq__str_starts(r->s, "UNBLOCKED"))
+        return rd_error_fail(&said, &rd_node_at(w->e, node)->addr, "wait", err);
+    if (w->e->cluster)
+        (void)rd_cluster_refresh(w->e, soon, NULL);
+    (void)rd_conn_wait(NULL, 0, POLLIN, w->place->fd, soon.us < w->end.us ? soon : w->end);
+    return EMQ_TIMEOUT;
 }
 
 /* ---- the act --------------------------------------------------------------------------------- */

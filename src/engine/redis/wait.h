@@ -7,7 +7,7 @@
 
 #include "engine/redis/ground.h"
 
-enum { RD_SLEEP_MAX_MS = 1000, RD_GRACE_MS = 1000, RD_WAIT_CONNECT_MS = 2000 };
+enum { RD_SLEEP_MAX_MS = 1000, RD_GRACE_MS = 1000, RD_WAIT_CONNECT_MS = 2000, RD_MOMENT_MS = 200 };
 
 /* The place of one waiting call. Places are reused and freed only with the handle, so that an interrupt
  * can walk them from a signal handler. */
@@ -51,8 +51,8 @@ void rd_wait_name(struct emq__buf *out, emq_str prefix, emq_str queue, const cha
 /* The node that has this queue's keys. E_INVALID on a cluster without a hash tag. */
 emq_status rd_wait_node(struct rd_engine *e, emq_str prefix, emq_str queue, size_t *out,
                         emq_error *err);
-/* An error reply to a wait. */
-emq_status rd_wait_refused(struct rd_engine *e, size_t node, const struct rd_reply *r,
+/* An error reply to a wait. What will pass ends it after a moment, EMQ_TIMEOUT: the caller looks. */
+emq_status rd_wait_refused(const struct rd_waiting *w, size_t node, const struct rd_reply *r,
                            emq_error *err);
 
 /* ear.c: work in one of the queues. */
