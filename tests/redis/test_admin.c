@@ -91,6 +91,23 @@ REDIS_TEST(a_request_to_stop_that_a_bullmq_worker_passed_over_ends_with_a_retry)
     CHECK_INT(must_take(t, "q")->cancel, 0);
 }
 
+REDIS_TEST(a_job_has_no_history_of_a_former_one_that_bullmq_removed)
+{
+    struct emq__history_req req = {FX_PREFIX, S("q"), S("a")};
+    struct emq__history_res res;
+
+    fx_unchecked(t); /* what BullMQ removes is in nobody's totals */
+    must_add_id(t, "q", "a");
+    CHECK_STATUS(CHANGE(t, "q", S("a"), .kind = EMQ__CHANGE_PRIORITY, .admin = S("root")), EMQ_OK);
+    CHECK_STATUS(FX_CALL(t, history, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, 1);
+    DO("DEL emq:q:a emq:q:wait");
+    advance(t, 1000);
+    must_add_id(t, "q", "a");
+    CHECK_STATUS(FX_CALL(t, history, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, 0);
+}
+
 REDIS_TEST(ids_without_a_record_are_shown_to_nobody_and_dropped_by_a_bulk_change)
 {
     fx_unchecked(t);

@@ -5,7 +5,16 @@
 -- calls    2
 --@include lib/base.lua
 
-if call("EXISTS", B .. ARGV[4]) == 0 then
+local since = try("HGET", B .. ARGV[4], "timestamp")
+since = type(since) == "string" and tonumber(since)
+if not since then
   return {now_ms}
 end
-return {now_ms, unpack(call("LRANGE", X .. "hist:" .. ARGV[4], 0, -1))}
+local out = {now_ms}
+for _, entry in ipairs(call("LRANGE", X .. "hist:" .. ARGV[4], 0, -1)) do
+  local at = tonumber(string.match(entry, '^{"at":(%d+)')) or now_ms
+  if at >= since or since > now_ms then -- else of a former job of this id, which BullMQ removed
+    out[#out + 1] = entry
+  end
+end
+return out
