@@ -72,7 +72,7 @@ static emq_status add(struct act *a, emq_str data)
     struct emq__add_res res;
     struct emq__arena mem = {0};
 
-    en.data = (struct emq__payload){EMQ__KIND_TEXT, data};
+    en.data = (struct emq__payload){EMQ__KIND_JSON, data};
     emq_status s = a->e->ops->add(a->e, &req, &res, &mem, &a->err);
     emq__arena_free(&mem);
     return s;
@@ -80,7 +80,7 @@ static emq_status add(struct act *a, emq_str data)
 
 static emq_status add_small(struct act *a)
 {
-    return add(a, S("data"));
+    return add(a, S("1"));
 }
 
 static emq_status take(struct act *a)
@@ -258,7 +258,7 @@ EMQ_TEST(a_request_whose_last_byte_the_kernel_did_not_take_is_not_sent)
     struct emq__stats_res res;
 
     assert_non_null(data);
-    memset(data, 'x', size);
+    memset(data, '1', size);
     a.seq = 1;
     CHECK_STATUS_ERR(add_small(&a), EMQ_OK, &a.err);
     proxy_stall(&p, true);

@@ -13,7 +13,6 @@
 #include "base/error.h"
 
 #include <errno.h>
-#include <time.h>
 
 enum { IOV_AT_ONCE = 64, READ_BYTES = 65536 };
 enum { IDLE_MS = 50 }; /* an older connection is looked at before use */
@@ -388,22 +387,6 @@ static emq_status ready(struct rd_link *l, struct emq__mono end, emq_error *err)
     return s;
 }
 
-static bool lock_until(pthread_mutex_t *mu, struct emq__mono end)
-{
-    struct timespec t;
-    int64_t us = end.us - emq__mono_now().us;
-
-    if (pthread_mutex_trylock(mu) == 0)
-        return true;
-    if (us <= 0)
-        return false;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    us += (int64_t)t.tv_nsec / 1000;
-    t.tv_sec += (time_t)(us / 1000000);
-    t.tv_nsec = (long)(us % 1000000) * 1000;
-    return pthread_mutex_clocklock(mu, CLOCK_MONOTONIC, &t) == 0;
-}
-
 static emq_status lost(const struct rd_link *l, const struct rd_wire *w, bool may_have,
                        emq_error *err)
 {
@@ -427,9 +410,13 @@ emq_status rd_link_call(struct rd_link *l, struct rd_call *c, struct emq__mono e
     for (size_t i = 0; i < c->n; i++)
         if (c->cmds[i]->failed)
             return emq__fail(err, EMQ_E_NOMEM, ENOMEM, "request", "out of memory");
-    if (!lock_until(&l->write_mu, end))
+    /* Whoever holds it gives it back at the end of its own time, and those behind have none left then. */
+    pthread_mutex_lock(&l->write_mu);
+    if (emq__mono_now().us >= end.us) {
+        pthread_mutex_unlock(&l->write_mu);
         return emq__fail(err, EMQ_E_UNAVAIL, ETIMEDOUT, "connection",
                          "not sent: other threads have been writing or connecting all the time");
+    }
     c->n_replies = 0;
     c->written = c->done = c->broken = c->no_memory = false;
     (void)pthread_cond_init(&c->cond, NULL);
