@@ -3,11 +3,7 @@
  * The link to a server when it breaks: what was not sent, what is in doubt, and that asking again with the
  * receipt settles it; links that many threads share; scripts that the server forgot.
  */
-#include "redis/keys.h"
-#include "redis/proxy.h"
-
-#include "base/clock.h"
-#include "engine/redis/ground.h"
+#include "redis/ground.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,35 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 10000, SHORT_MS = 400 };
-
 static struct server *the_server(void)
 {
     return server_of_program(SERVER_REDIS);
 }
 
 #define SERVER_DO(...) server_command(the_server(), __VA_ARGS__)
-
-static struct emq__engine *open_url(const char *url, int64_t timeout_ms)
-{
-    struct emq__engine_config cfg = {.io_timeout_ms = timeout_ms};
-    struct emq__engine *e = NULL;
-    struct emq__arena mem = {0};
-    emq_error err = {0};
-
-    CHECK_STATUS_ERR(emq__url_parse(emq_cstr(url), &mem, &cfg.url, &err), EMQ_OK, &err);
-    CHECK_STATUS_ERR(emq__redis_open(&e, &cfg, &mem, &err), EMQ_OK, &err);
-    emq__arena_free(&mem);
-    return e;
-}
-
-static struct emq__engine *open_port(int port, int64_t timeout_ms)
-{
-    char url[64];
-
-    (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", port);
-    return open_url(url, timeout_ms);
-}
 
 static struct proxy start_fresh(void)
 {
@@ -120,16 +93,6 @@ static emq_status settle_taken(struct act *a)
     return s;
 }
 
-static emq_status stats_of(struct emq__engine *e, struct emq__stats_res *res, emq_error *err)
-{
-    struct emq__stats_req req = {FX_PREFIX, S("q")};
-    struct emq__arena mem = {0};
-
-    emq_status s = e->ops->stats(e, &req, res, &mem, err);
-    emq__arena_free(&mem);
-    return s;
-}
-
 /* ---- a byte at which the link breaks ----------------------------------------------------------- */
 
 typedef emq_status (*act_fn)(struct act *a);
@@ -153,7 +116,7 @@ static bool cut_once(const struct cut_case *c, struct act *a, struct proxy *p, b
         if (before)
             CHECK_STATUS_ERR(before(a), EMQ_OK, &a->err);
     }
-    CHECK_STATUS_ERR(stats_of(a->e, &res, &a->err), EMQ_OK, &a->err);
+    CHECK_STATUS_ERR(stats_of(a->e, "q", &res, &a->err), EMQ_OK, &a->err);
     a->seq++;
     (replies ? proxy_cut_replies : proxy_cut_requests)(p, n);
     emq_status s = c->act(a);
@@ -163,7 +126,7 @@ static bool cut_once(const struct cut_case *c, struct act *a, struct proxy *p, b
     CHECK_STATUS_ERR(s, cut ? EMQ_E_IN_DOUBT : EMQ_OK, &a->err);
     if (cut)
         CHECK_STATUS_ERR(c->act(a), EMQ_OK, &a->err);
-    CHECK_STATUS_ERR(stats_of(a->e, &res, &a->err), EMQ_OK, &a->err);
+    CHECK_STATUS_ERR(stats_of(a->e, "q", &res, &a->err), EMQ_OK, &a->err);
     CHECK_INT(res.count[EMQ_WAITING], c->waiting);
     CHECK_INT(res.count[EMQ_ACTIVE], c->active);
     CHECK_INT(res.count[EMQ_COMPLETED_STATE], c->completed);
@@ -228,13 +191,13 @@ EMQ_TEST(what_only_reads_is_asked_again_when_the_link_breaks)
     struct emq__stats_res res;
     emq_error err = {0};
 
-    CHECK_STATUS_ERR(stats_of(e, &res, &err), EMQ_OK, &err);
+    CHECK_STATUS_ERR(stats_of(e, "q", &res, &err), EMQ_OK, &err);
     for (int64_t n = 0; n < 60; n += 7) {
         proxy_cut_requests(&p, n);
-        CHECK_STATUS_ERR(stats_of(e, &res, &err), EMQ_OK, &err);
+        CHECK_STATUS_ERR(stats_of(e, "q", &res, &err), EMQ_OK, &err);
         CHECK(proxy_was_cut(&p));
         proxy_cut_replies(&p, n);
-        CHECK_STATUS_ERR(stats_of(e, &res, &err), EMQ_OK, &err);
+        CHECK_STATUS_ERR(stats_of(e, "q", &res, &err), EMQ_OK, &err);
         CHECK(proxy_was_cut(&p));
     }
     e->ops->close(e);
@@ -243,12 +206,7 @@ EMQ_TEST(what_only_reads_is_asked_again_when_the_link_breaks)
 
 /* ---- not sent, and half open ------------------------------------------------------------------- */
 
-/* Returns after at most 5 times the timeout, or the promise is broken. */
-static int64_t since(struct emq__mono start)
-{
-    return emq__mono_diff_ms(start, emq__mono_now());
-}
-
+/* A promise with a deadline is tested with five times that. */
 EMQ_TEST(a_request_whose_last_byte_the_kernel_did_not_take_is_not_sent)
 {
     struct proxy p = start_fresh();
@@ -268,7 +226,7 @@ EMQ_TEST(a_request_whose_last_byte_the_kernel_did_not_take_is_not_sent)
     CHECK(since(start) < 5 * SHORT_MS);
     /* What the kernel had taken arrives now, and is no request. */
     proxy_stall(&p, false);
-    CHECK_STATUS_ERR(stats_of(a.e, &res, &a.err), EMQ_OK, &a.err);
+    CHECK_STATUS_ERR(stats_of(a.e, "q", &res, &a.err), EMQ_OK, &a.err);
     CHECK_INT(res.count[EMQ_WAITING], 1);
     free(data);
     a.e->ops->close(a.e);
@@ -282,18 +240,18 @@ EMQ_TEST(a_link_that_forwards_nothing_is_found_within_the_timeout)
     struct emq__stats_res res;
 
     CHECK_STATUS_ERR(add_small(&a), EMQ_OK, &a.err);
-    CHECK_STATUS_ERR(stats_of(a.e, &res, &a.err), EMQ_OK, &a.err);
+    CHECK_STATUS_ERR(stats_of(a.e, "q", &res, &a.err), EMQ_OK, &a.err);
     proxy_stall(&p, true);
     struct emq__mono start = emq__mono_now();
     a.seq = 2;
     CHECK_STATUS_ERR(add_small(&a), EMQ_E_IN_DOUBT, &a.err);
     CHECK(since(start) < 5 * SHORT_MS);
     start = emq__mono_now();
-    CHECK_STATUS_ERR(stats_of(a.e, &res, &a.err), EMQ_E_UNAVAIL, &a.err);
+    CHECK_STATUS_ERR(stats_of(a.e, "q", &res, &a.err), EMQ_E_UNAVAIL, &a.err);
     CHECK(since(start) < 5 * SHORT_MS);
     proxy_stall(&p, false);
     CHECK_STATUS_ERR(add_small(&a), EMQ_OK, &a.err);
-    CHECK_STATUS_ERR(stats_of(a.e, &res, &a.err), EMQ_OK, &a.err);
+    CHECK_STATUS_ERR(stats_of(a.e, "q", &res, &a.err), EMQ_OK, &a.err);
     CHECK_INT(res.count[EMQ_WAITING], 2);
     a.e->ops->close(a.e);
     proxy_end(&p);
@@ -443,7 +401,7 @@ static int64_t add_under(void (*harm)(uint64_t *random), int times)
         added += a[i].added;
         doubts += a[i].doubts;
     }
-    CHECK_STATUS_ERR(stats_of(e, &res, &err), EMQ_OK, &err);
+    CHECK_STATUS_ERR(stats_of(e, "q", &res, &err), EMQ_OK, &err);
     CHECK_INT(res.count[EMQ_WAITING], added);
     e->ops->close(e);
     return doubts;
@@ -487,7 +445,7 @@ EMQ_TEST(a_server_that_restarts_is_waited_for)
         server_stop(s, i == 1);
         server_again(s);
     }
-    CHECK_STATUS_ERR(stats_of(a.e, &res, &a.err), EMQ_OK, &a.err);
+    CHECK_STATUS_ERR(stats_of(a.e, "q", &res, &a.err), EMQ_OK, &a.err);
     CHECK_INT(res.count[EMQ_WAITING], 3);
     a.e->ops->close(a.e);
     server_end(s);
