@@ -1,4 +1,4 @@
--- bulk: one slice of a change to the jobs of one state, oldest first. Jobs that it does not allow are passed over
+-- bulk: one slice of a change to the jobs of one state, oldest first. Those it does not allow are passed over
 -- KEYS[1]    the queue's meta key
 -- ARGV[4]    session
 -- ARGV[5]    sequence
@@ -13,8 +13,10 @@
 --@include lib/receipt.lua
 
 local session, seq, c = ARGV[4], ARGV[5], change_of(6)
-local state, older, limit, tell, after = tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14]), ARGV[15] == "1", ARGV[16]
-local slices_done, changed, last, rank, anchor = tonumber(ARGV[17]), tonumber(ARGV[18]), ARGV[19], tonumber(ARGV[20]), ARGV[21]
+local state, older, limit = tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
+local tell, after = ARGV[15] == "1", ARGV[16]
+local slices_done, changed, last = tonumber(ARGV[17]), tonumber(ARGV[18]), ARGV[19]
+local rank, anchor = tonumber(ARGV[20]), ARGV[21]
 local by_finish = state == COMPLETED or state == FAILED
 -- These put the job back where the search comes by again: all of it in one slice.
 local whole_in_one = c.kind == DELAY or c.kind == PRIORITY_OF
@@ -94,7 +96,7 @@ local function remove_one(id, rank)
 end
 
 for _, id in ipairs(ghosts) do
-  leave(q, id, state)
+  leave(q, id, state, rank)
 end
 for i, job in ipairs(found) do
   if spent >= SLICE and i > 1 and not whole_in_one then -- the rest in the next slice
@@ -110,7 +112,8 @@ if finished and tell and c.kind == REMOVE and changed > 0 then
   event(q, "cleaned", "count", num(changed))
 end
 save()
-local out = {now_ms, slices_done + 1, changed, last, at.rank, at.anchor, finished and 1 or 0, more and 1 or 0, 1}
+local out = {now_ms, slices_done + 1, changed, last, at.rank, at.anchor, finished and 1 or 0, more and 1 or 0,
+             1}
 if #found > 0 or finished then
   receipt_put(session, seq, "bulk", out)
 end

@@ -26,7 +26,8 @@ local done = receipt_find(session, seq, "change")
 if done and done.err then
   return done
 elseif done and done[2] ~= n then
-  return redis.error_reply("EMQ this sequence of the session was a change of " .. done[2] .. " jobs, not of " .. n)
+  return redis.error_reply("EMQ this sequence of the session was a change of " .. done[2] ..
+                           " jobs, not of " .. n)
 elseif done and #done > 2 + 2 * before then
   return answer(done)
 elseif not done then

@@ -23,10 +23,11 @@ for state = WAITING, FAILED do
   end
 end
 
-local SIDE = {lock = true, logs = true, dependencies = true, processed = true, failed = true, unsuccessful = true}
+local SIDE = {lock = true, logs = true, dependencies = true, processed = true, failed = true,
+              unsuccessful = true}
 local OURS = {}
-for name in string.gmatch("active wait waiting-children paused id delayed prioritized stalled-check completed " ..
-                          "failed stalled repeat limiter meta events pc marker", "%S+") do
+for name in string.gmatch("active wait waiting-children paused id delayed prioritized stalled-check " ..
+                          "completed failed stalled repeat limiter meta events pc marker", "%S+") do
   OURS[name] = true
 end
 

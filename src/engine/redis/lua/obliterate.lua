@@ -19,9 +19,11 @@ local JOBS_MAX, KEYS_MAX = 250, 5000
 local q = queue(B)
 
 -- Parents first: children that are removed before them would take them along uncounted.
-local STATES = {"waiting-children", "wait", "paused", "active", "delayed", "prioritized", "completed", "failed"}
+local STATES = {"waiting-children", "wait", "paused", "active", "delayed", "prioritized", "completed",
+                "failed"}
 local LIST = {wait = true, paused = true, active = true}
-local SIDE = {lock = "string", logs = "list", dependencies = "set", processed = "hash", failed = "hash", unsuccessful = "zset"}
+local SIDE = {lock = "string", logs = "list", dependencies = "set", processed = "hash", failed = "hash",
+              unsuccessful = "zset"}
 
 local function is_record(key)
   return type(try("HGET", key, "timestamp")) == "string"
@@ -102,8 +104,9 @@ local function remove_rest()
 end
 
 local function remove_queue()
-  for _, name in ipairs({"meta", "events", "id", "pc", "marker", "stalled", "stalled-check", "limiter", "repeat", "delay",
-                         "metrics:completed", "metrics:failed", "metrics:completed:data", "metrics:failed:data"}) do
+  for _, name in ipairs({"meta", "events", "id", "pc", "marker", "stalled", "stalled-check", "limiter",
+                         "repeat", "delay", "metrics:completed", "metrics:failed",
+                         "metrics:completed:data", "metrics:failed:data"}) do
     call("UNLINK", B .. name)
   end
   queues[B] = nil -- nothing of it is to be written any more

@@ -54,7 +54,8 @@ end
 -- with its last child.
 local function take_parent_along(q, child, h)
   local pq, id, key = parent_of(h)
-  if not pq or call("SREM", key .. ":dependencies", child) == 0 or call("SCARD", key .. ":dependencies") > 0 then
+  if not pq or call("SREM", key .. ":dependencies", child) == 0 or
+     call("SCARD", key .. ":dependencies") > 0 then
     return
   elseif pq ~= q then
     release(pq, id, key, "waiting-children")
@@ -106,6 +107,7 @@ local function remove_tree(q, id, state, below)
     child_removed(key, h)
   end
   delete_keys(q, id, h.deid)
-  event(q, "removed", "jobId", id, "prev", not there and "unknown" or state == WAITING and "wait" or STATE_NAME[state])
+  local prev = state == WAITING and "wait" or STATE_NAME[state]
+  event(q, "removed", "jobId", id, "prev", there and prev or "unknown")
   return true
 end

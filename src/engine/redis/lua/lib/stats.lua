@@ -30,7 +30,8 @@ local function stats(b)
     out[#out + 1] = call("ZCARD", b .. set)
   end
   local max = q.max > 0 and q.max or tonumber(q.limit or 0) or 0
-  local limited = max > 0 and tonumber(call("GET", b .. "limiter") or 0) >= max and call("PTTL", b .. "limiter") or 0
+  local full = max > 0 and tonumber(call("GET", b .. "limiter") or 0) >= max
+  local limited = full and call("PTTL", b .. "limiter") or 0
   out[11] = math.max(limited, 0)
   local due = call("ZRANGE", b .. "delayed", 0, 0, "WITHSCORES")[2]
   out[12] = due and floor(tonumber(due) / 4096) or 0
