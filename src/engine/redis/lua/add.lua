@@ -9,18 +9,17 @@
 --            E encoding of data that opts can't hold, U dedup id, W its window ms, x extend, r replace,
 --            k keep the last
 -- reply      {now_ms, {outcome, id, state, ...}}
--- calls      8, and 3 a job (auto id or free custom id, no dedup)
+-- calls      9, and 3 a job (auto id or free custom id, no dedup)
 
+--@include lib/base.lua
+local function run()
 --@include lib/receipt.lua
---@include lib/dedup.lua
+--@include lib/place.lua
+--@include lib/rare.lua
 local done = receipt_find(ARGV[4], ARGV[5], "add")
 if done then
   return done
 end
-
-local LETTERS = {T = "timestamp", D = "delay", P = "priority", G = "emq:group", S = "rjk", K = "parentKey",
-                 J = "parent", E = "emq:enc", U = "deid", W = "ttl", l = "lifo", x = "extend", r = "replace",
-                 k = "keep_last"}
 
 -- A stage is a list: "b<when it began>", then "q<B>" before the jobs of a queue, then those, plain ones as
 -- "-<length of the id> <id><name>", others as "+" with what their place depends on. Its jobs carry its
@@ -28,18 +27,19 @@ local LETTERS = {T = "timestamp", D = "delay", P = "priority", G = "emq:group", 
 local stage, mark, born
 if ARGV[6] ~= "" then
   stage = string.match(B, "^(.*):[^:]*:$") .. "::emq::stage:" .. ARGV[6]
-  born = call("LINDEX", stage, 0)
+  born = call("LINDEX", stage, "0")
   mark = (born and string.sub(born, 2) or num(now_us)) .. " " .. stage
 end
 
-local function read_job(at)
-  local j = {id = ARGV[at], name = ARGV[at + 1], data = ARGV[at + 2], opts = ARGV[at + 3]}
-  local number = 1
-  local word = ARGV[at + 4]
-  at = at + 5
+local LETTERS = {T = "timestamp", D = "delay", P = "priority", G = "emq:group", S = "rjk", K = "parentKey",
+                 J = "parent", E = "emq:enc", U = "deid", W = "ttl", l = "lifo", x = "extend", r = "replace",
+                 k = "keep_last"}
+
+-- The job's options; it is not a plain one.
+local function read_word(j, word, at)
   for letter in string.gmatch(word, ".") do
     if letter == "Q" then
-      number = tonumber(ARGV[at])
+      j.q = queue(ARGV[6 + 2 * tonumber(ARGV[at])])
       at = at + 1
     elseif letter < "a" then
       j[LETTERS[letter]] = ARGV[at]
@@ -52,45 +52,50 @@ local function read_job(at)
   j.delay = tonumber(j.delay or 0)
   j.priority = tonumber(j.priority or 0)
   j["emq:stage"] = mark
+  j.parent_lives = j.parentKey and call("EXISTS", j.parentKey) == 1
   if j.deid then
     j.dedup = {id = j.deid, ttl = tonumber(j.ttl or 0), extend = j.extend, replace = j.replace,
                keep_last = j.keep_last}
   end
-  return at, j, number
+  return at
 end
 
--- Everything that could be refused is looked at before the first write.
-local jobs, by_queue = {}, {}
-local at = 8 + 2 * tonumber(ARGV[7])
-while ARGV[at] do
-  local j, number
-  at, j, number = read_job(at)
-  local q = queue(ARGV[6 + 2 * number])
-  j.q = q
-  j.parent_lives = j.parentKey and call("EXISTS", j.parentKey) == 1
-  if not by_queue[q] then
-    by_queue[q] = 0
-    call("LLEN", q.b .. "wait")
-    call("ZCARD", q.b .. "delayed")
-    call("ZCARD", q.b .. "prioritized")
+local custom = false -- is there an id that is not the counter's?
+local function read_jobs(at)
+  local args, jobs, first = ARGV, {}, queue(ARGV[8])
+  while args[at] do
+    local word = args[at + 4]
+    local j = {id = args[at], name = args[at + 1], data = args[at + 2], opts = args[at + 3], q = first, key = false,
+               auto = args[at] == "", plain = word == "" and not mark}
+    at = at + 5
+    if not j.plain then
+      at = read_word(j, word, at)
+    end
+    custom = custom or not j.auto
+    j.q.adds = (j.q.adds or 0) + 1
+    jobs[#jobs + 1] = j
   end
-  by_queue[q] = by_queue[q] + 1
-  jobs[#jobs + 1] = j
-end
-for q, n in pairs(by_queue) do
-  by_queue[q] = call("INCRBY", q.b .. "id", n) - n
+  return jobs
 end
 
-local keys = {}
-for i, j in ipairs(jobs) do
-  local q = j.q
-  by_queue[q] = by_queue[q] + 1
-  if j.id == "" then
-    j.id, j.auto = num(by_queue[q]), true
+-- Each entry counts, whatever becomes of it. Answers whether one of the ids is in use.
+local function give_ids(jobs)
+  for _, q in pairs(queues) do
+    q.last_id = call("INCRBY", q.b .. "id", num(q.adds)) - q.adds
   end
-  keys[i] = q.b .. j.id
+  local keys = {}
+  for i = 1, #jobs do
+    local j = jobs[i]
+    local q = j.q
+    q.last_id = q.last_id + 1
+    if j.auto then
+      j.id = num(q.last_id)
+    end
+    j.key = q.b .. j.id
+    keys[i] = j.key
+  end
+  return call_list(keys, "EXISTS") > 0
 end
-local conflicts = call_list(keys, "EXISTS") > 0
 
 -- What stands in the way of an id: nil when it is free now, else its state. Records past their age and
 -- jobs of stages that ended are gone for add.
@@ -101,8 +106,8 @@ local function in_the_way(q, id, key)
   local h = call("HMGET", key, "emq:stage", "emq:exp", "finishedOn")
   local gone = {}
   if h[1] then
-    local born, of = string.match(h[1], "^(%d+) (.*)$")
-    if h[1] == mark or call("LINDEX", of, 0) == "b" .. born then
+    local began, of = string.match(h[1], "^(%d+) (.*)$")
+    if h[1] == mark or call("LINDEX", of, "0") == "b" .. began then
       return 0
     end
   elseif h[2] and h[3] and tonumber(h[2]) <= now_ms then
@@ -110,17 +115,34 @@ local function in_the_way(q, id, key)
     call("ZREM", q.b .. "failed", id)
     count(q, "removed")
   else
-    return state_of(q, id)
+    return rare().state_of(q, id)
   end
   job_keys(gone, q, id)
   call("DEL", unpack(gone))
   return nil
 end
 
+-- Finds an id of the counter that is free. For a custom one: what the entry's outcome is if it is not.
+local function avoid(j)
+  while true do
+    local state = in_the_way(j.q, j.id, j.key)
+    if not state then
+      return nil
+    elseif not j.auto then
+      if rare().exists(j.q) then
+        event(j.q, "duplicated", "jobId", j.id)
+      end
+      return DUPLICATE, j.id, state
+    end
+    j.id = num(call("INCR", j.q.b .. "id"))
+    j.key = j.q.b .. j.id
+  end
+end
+
 local records, record_b = {born == false and "b" .. num(now_us) or nil}, nil
 local function stage_job(q, j)
-  store(q, j)
-  call("PEXPIRE", q.b .. j.id, 86400000)
+  rare().store(q, j)
+  call("PEXPIRE", j.key, "86400000")
   if q.b ~= record_b then
     record_b = q.b
     records[#records + 1] = "q" .. q.b
@@ -131,53 +153,70 @@ local function stage_job(q, j)
   else
     records[#records + 1] = "-" .. #j.id .. " " .. j.id .. j.name
   end
+  return OK, j.id, 0
 end
 
-local seen = {}
-local function add(j)
-  local q, key = j.q, j.q.b .. j.id
-  while conflicts or seen[key] do
-    local state = in_the_way(q, j.id, key)
-    if not state then
-      break
-    elseif not j.auto then
-      if q.exists then
-        event(q, "duplicated", "jobId", j.id)
-      end
-      return DUPLICATE, j.id, state
-    end
-    j.id = num(call("INCR", q.b .. "id"))
-    key = q.b .. j.id
-  end
-  seen[key] = true
+local function add_special(j)
+  local q = j.q
   if stage then
-    stage_job(q, j)
-    return OK, j.id, 0
+    return stage_job(q, j)
   end
   if j.dedup then
-    local owner, state = dedup_admit(q, j)
+    local owner, state = rare().dedup_admit(q, j)
     if owner then
       return DEDUPLICATED, owner, state
     end
   end
-  store(q, j)
+  rare().store(q, j)
   if j.parent_lives then
-    call("SADD", j.parentKey .. ":dependencies", key)
+    call("SADD", j.parentKey .. ":dependencies", j.key)
   end
-  enter(q, j)
-  q.exists = true
-  return OK, j.id, j.delay > 0 and DELAYED or j.priority > 0 and PRIORITIZED or WAITING
+  count(q, "added")
+  event(q, "added", "jobId", j.id, "name", j.name)
+  if j.delay > 0 then
+    place_delayed(q, j.id, j.timestamp + j.delay)
+    return OK, j.id, DELAYED
+  end
+  place_line(q, j.id, j.priority, j.lifo)
+  event(q, "waiting", "jobId", j.id)
+  return OK, j.id, j.priority > 0 and PRIORITIZED or WAITING
 end
 
-local out = {}
-for i, j in ipairs(jobs) do
-  out[3 * i - 2], out[3 * i - 1], out[3 * i] = add(j)
+local function add_plain(j)
+  local q, id = j.q, j.id
+  call("HSET", j.key, "name", j.name, "data", j.data, "opts", j.opts, "timestamp", now_text, "delay", "0",
+       "priority", "0")
+  count(q, "added")
+  event(q, "added", "jobId", id, "name", j.name)
+  place_line(q, id, 0, false)
+  event(q, "waiting", "jobId", id)
+  return OK, id, WAITING
+end
+
+-- Everything that could be refused is read before the first write.
+local jobs = read_jobs(8 + 2 * tonumber(ARGV[7]))
+local conflicts, seen, out, n = give_ids(jobs), {}, {}, 0
+for i = 1, #jobs do
+  local j, outcome, id, state = jobs[i], nil, nil, nil
+  if conflicts or seen[j.key] then
+    outcome, id, state = avoid(j)
+  end
+  if custom then
+    seen[j.key] = true
+  end
+  if not outcome then
+    outcome, id, state = (j.plain and add_plain or add_special)(j)
+  end
+  out[n + 1], out[n + 2], out[n + 3] = outcome, id, state
+  n = n + 3
 end
 if stage then
   call_list(records, "RPUSH", stage)
-  call("PEXPIRE", stage, 3600000)
+  call("PEXPIRE", stage, "3600000")
 end
 save()
 local reply = {now_ms, out}
 receipt_put(ARGV[4], ARGV[5], "add", reply)
 return reply
+end
+return run()

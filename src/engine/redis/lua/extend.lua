@@ -5,7 +5,7 @@
 -- reply      {now_ms, {outcome, cancel, ...}}
 -- calls      1, 1 a queue, and 2 an entry
 
---@include lib/active.lua
+--@include lib/job.lua
 local lock_ms, n_queues = tonumber(ARGV[4]), tonumber(ARGV[5])
 local entries, locks, renewed, out = {}, {}, {}, {}
 for at = 6 + 2 * n_queues, #ARGV, 3 do

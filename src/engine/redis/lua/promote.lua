@@ -3,7 +3,7 @@
 -- reply      {now_ms, count, next_due_ms, more}
 -- calls      3 when nothing is due; 8, and 3 a job
 
---@include lib/place.lua
+--@include lib/promote.lua
 local q = queue(B)
 local n, due = promote_due(q, tonumber(ARGV[4]))
 save()

@@ -10,9 +10,11 @@
 -- reply      {now_ms, {outcome, state, ...}, what take answers behind now_ms or 0}
 -- calls      15, and 4 a job (completed under a living lock, some kept); take's for the next
 
+--@include lib/base.lua
+local function run()
 --@include lib/receipt.lua
 --@include lib/active.lua
---@include lib/stall.lua
+--@include lib/take.lua
 local done = receipt_find(ARGV[4], ARGV[5], "settle")
 local q = queue(B)
 if done then
@@ -72,7 +74,7 @@ local function read_more(e)
   for i, name in ipairs(MORE) do
     h[name] = more[i]
   end
-  h.token, h.mode = last_token(h["emq:tk"], h.processedOn)
+  h.token, h.mode = rare().last_token(h["emq:tk"], h.processedOn)
   e.h = h
   return h
 end
@@ -92,10 +94,10 @@ local function look(e, lock)
   if h["emq:stage"] then
     e.refused = NOT_FOUND
   elseif e.token ~= "" then
-    if not owns(q, e.id, e.token, lock, h["emq:tk"], h.processedOn) then
+    if not rare().owns(q, e.id, e.token, lock, h["emq:tk"], h.processedOn) then
       e.refused = LOST
     end
-  elseif not in_active(q, e.id) then
+  elseif not rare().in_active(q, e.id) then
     e.refused = WRONG_STATE
   end
   if not e.refused and (e.kind == KIND_R or e.kind == KIND_B) and h.mode == AT_MOST_ONCE then
@@ -160,9 +162,9 @@ local function refuse(e)
   if e.refused == NOT_FOUND or call("EXISTS", q.b .. e.id) == 0 then
     return NOT_FOUND, 0
   end
-  local state = state_of(q, e.id)
+  local state = rare().state_of(q, e.id)
   if e.refused == LOST then
-    history(q, e.id, "refused", e.token, "settle")
+    rare().history(q, e.id, "refused", e.token, "settle")
   end
   return e.refused, state
 end
@@ -211,7 +213,7 @@ local function go_back(e, set, front)
   end
   call("HSET", q.b .. e.id, unpack(set))
   if delay > 0 then
-    place_delayed(q, e.id, now_ms + delay)
+    rare().place_delayed(q, e.id, now_ms + delay)
     return DELAYED
   end
   local priority = tonumber(h.priority or 0) or 0
@@ -221,8 +223,8 @@ local function go_back(e, set, front)
 end
 
 local function fail(e, reason, keep, set, made)
-  local own = own_opts(q, e.id)
-  return finish(q, e.id, e.h, {state = FAILED, reason = reason, keep = keep or own.keep, set = set,
+  local own = rare().own_opts(q, e.id)
+  return rare().finish(q, e.id, e.h, {state = FAILED, reason = reason, keep = keep or own.keep, set = set,
                                prev = "active", made = made and tonumber(made) >= own.attempts and made or nil})
 end
 
@@ -234,14 +236,14 @@ local function settle(e)
       complete(q, e.id, e.key, made, e.value, e.keep)
       return e.keep.count == 0 and 0 or COMPLETED
     end
-    return finish(q, e.id, h or {}, {state = COMPLETED, value = e.value, renc = e.renc, keep = e.keep,
+    return rare().finish(q, e.id, h or {}, {state = COMPLETED, value = e.value, renc = e.renc, keep = e.keep,
                                      set = {"atm", made}, prev = "active"})
   elseif kind == KIND_F then
     return fail(e, e.reason, e.keep, attempt(e, made), made)
   elseif kind == KIND_R then
     local set = attempt(e, made)
     if h["emq:cancel"] then
-      return fail(e, TEXT_CANCELLED, nil, set, made)
+      return fail(e, rare().CANCELLED, nil, set, made)
     end
     set[#set + 1] = "failedReason"
     set[#set + 1] = e.reason
@@ -250,11 +252,11 @@ local function settle(e)
   elseif kind == KIND_B then
     local set = {"ats", num((tonumber(h.ats or 0) or 0) - 1)}
     if h["emq:cancel"] then
-      return fail(e, TEXT_CANCELLED, nil, set, nil)
+      return fail(e, rare().CANCELLED, nil, set, nil)
     end
     return go_back(e, set, true)
   end
-  return stall(q, e.id, h, {max = tonumber(e.max or 0), reason = e.reason, keep = e.keep})
+  return rare().stall(q, e.id, h, {max = tonumber(e.max or 0), reason = e.reason, keep = e.keep})
 end
 
 local next_take, entries = take_args(unpack(ARGV, 6, 12)), read_entries(13)
@@ -278,7 +280,7 @@ for i = 1, #entries do
     out[2 * i - 1], out[2 * i] = refuse(e)
   else
     if e.token == "" then
-      history(q, e.id, "admin", e.admin, "settle")
+      rare().history(q, e.id, "admin", e.admin, "settle")
     end
     out[2 * i - 1], out[2 * i] = OK, settle(e)
   end
@@ -300,3 +302,5 @@ end
 save()
 receipt_put(ARGV[4], ARGV[5], "settle", {now_ms, out, taken ~= 0 and taken_short(taken, next_take.mode) or 0})
 return {now_ms, out, taken}
+end
+return run()

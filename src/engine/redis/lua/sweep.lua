@@ -91,9 +91,16 @@ local function drop_expired(state)
   elseif from then
     call("DEL", cursor_key)
   end
-  if call_list(gone, "ZREM", key) > 0 then
-    dropped(q, state, gone)
+  if call_list(gone, "ZREM", key) == 0 then
+    return
   end
+  for _, id in ipairs(gone) do
+    if state == FAILED then
+      failed_leaves(q, id)
+    end
+    job_keys(q.gone, q, id)
+  end
+  count(q, "removed", #gone)
 end
 
 finish_flush(q)
@@ -129,7 +136,7 @@ for i, job in ipairs(out) do
   all[i] = job.id
 end
 local there = leave_active(q, all)
-unlock(q, all)
+call_list(all, "SREM", B .. "stalled")
 call_list(all, "HDEL", seen_key)
 local recovered, failed = {}, {}
 for i = #out, 1, -1 do -- each goes to the front: the oldest comes last

@@ -5,6 +5,8 @@
 -- reply      {now_ms, paused, maxed, limited_ms, next_due_ms, deferred, {id, lock ms, record}, ...}
 -- calls      10, and 4 a job
 
+--@include lib/base.lua
+local function run()
 --@include lib/receipt.lua
 --@include lib/take.lua
 local done = receipt_find(ARGV[4], ARGV[5], "take")
@@ -20,3 +22,5 @@ if #t.jobs + t.deferred > 0 then -- "nothing" may be answered anew
   receipt_put(ARGV[4], ARGV[5], "take", {now_ms, taken_short(taken, t.mode)})
 end
 return {now_ms, unpack(taken)}
+end
+return run()

@@ -11,7 +11,7 @@
 -- calls      9
 
 --@include lib/receipt.lua
---@include lib/active.lua
+--@include lib/job.lua
 local done = receipt_find(ARGV[4], ARGV[5], "write")
 if done then
   return done

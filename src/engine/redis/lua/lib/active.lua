@@ -1,8 +1,9 @@
--- Out of `active`, and whose a hand-out is.
---@include lib/job.lua
+-- Out of `active`.
+--@include lib/base.lua
 
 -- Takes ids out of `active`; answers the set of those that were there, nil = all. LREM from the middle
--- of a long list is dear: many ids at once are taken out by writing the list anew.
+-- of a long list is dear: many ids at once are taken out by writing the list anew. The locks are
+-- the caller's.
 local function leave_active(q, ids)
   local key, n, there, found = q.b .. "active", #ids, {}, 0
   if n < 4 or call("LLEN", key) > 16 * n then
@@ -36,23 +37,4 @@ local function leave_active(q, ids)
     there[id] = want[id]
   end
   return there
-end
-
--- Ends the locks of jobs that have left `active`.
-local function unlock(q, ids)
-  local locks = {}
-  for i, id in ipairs(ids) do
-    locks[i] = q.b .. id .. ":lock"
-  end
-  call_list(locks, "DEL")
-  call_list(ids, "SREM", q.b .. "stalled")
-end
-
--- Is it the owner's token? lock: the value of the lock key. A lock that has ended but whose job
--- nobody has recovered is still its owner's.
-local function owns(q, id, token, lock, tk, processed_on)
-  if lock then
-    return lock == token
-  end
-  return last_token(tk, processed_on) == token and in_active(q, id)
 end

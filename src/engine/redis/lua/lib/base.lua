@@ -1,5 +1,8 @@
 -- What every script shares: the clock, names, a queue's settings and totals, its events.
 --
+-- Each closure that a script makes costs it time in every call. So what the usual case does not need is
+-- in functions that are made when they are wanted: see rare() in add.lua, take.lua, settle.lua.
+--
 -- Fields of ours in BullMQ's hashes, beside those of docs/protocol.md:
 --   meta  emq:fence      fence of the last hand-out
 --         emq:limit      the rate limit's max of the last take that had one
@@ -14,7 +17,7 @@
 --         emq:stage      mark of its stage: invisible until that is published
 local B, X = ARGV[2], ARGV[3]
 local call, try = redis.call, redis.pcall
-local floor = math.floor
+local floor, format = math.floor, string.format
 
 -- Numbers of emq_status and emq_state.
 local OK, DUPLICATE, DEDUPLICATED, LOST, NOT_FOUND, WRONG_STATE, LOCKED = 0, 2, 3, 4, 5, 6, 10
@@ -22,28 +25,24 @@ local WAITING, ACTIVE, DELAYED, PRIORITIZED, WAITING_CHILDREN, COMPLETED, FAILED
 local STATE_NAME = {"waiting", "active", "delayed", "prioritized", "waiting-children", "completed", "failed"}
 local AT_MOST_ONCE, FIRE_AND_FORGET = 1, 2
 
+-- Digits of a whole number. Lua's own way, and a number as an argument of call(), is slow, and `..` and
+-- tostring() use an exponent from 1e14 on.
+local function num(n)
+  return format(n < 9e15 and n > -9e15 and "%d" or "%.0f", n)
+end
+
 local now_us
 if string.sub(ARGV[1], 1, 1) == "=" then
   now_us = tonumber(string.sub(ARGV[1], 2))
 else
   local t = call("TIME")
-  now_us = t[1] * 1000000 + t[2] + (tonumber(ARGV[1]) or 0) * 1000
+  now_us = t[1] * 1000000 + t[2]
+  if ARGV[1] ~= "" then
+    now_us = now_us + tonumber(ARGV[1]) * 1000
+  end
 end
 local now_ms = floor(now_us / 1000)
-
--- Digits of a whole number. Lua's own way, and a number as an argument of call(), is slow, and `..` and
--- tostring() use an exponent from 1e14 on.
-local format = string.format
-local function num(n)
-  return format(n < 9e15 and n > -9e15 and "%d" or "%.0f", n)
-end
 local now_text = num(now_ms)
-
--- A field's number plus one, as text; nil and false count as 0.
-local SUCCESSOR = {["0"] = "1", ["1"] = "2", ["2"] = "3", ["3"] = "4"}
-local function plus_one(text)
-  return not text and "1" or SUCCESSOR[text] or num((tonumber(text) or 0) + 1)
-end
 
 -- A span for PX and PEXPIRE, whatever the settings say.
 local function span(ms)
@@ -61,7 +60,8 @@ local function call_list(list, command, key)
   return sum
 end
 
--- A queue by its B: settings, last fence, totals. Read once, written by save() of lib/place.lua.
+-- A queue by its B: settings, last fence, totals (as they are stored). Read once, written by save() of
+-- lib/line.lua.
 local TOTALS = {"added", "started", "completed", "failed", "retried", "recovered", "deduplicated", "removed"}
 local queues = {}
 local function queue(b)
@@ -72,31 +72,26 @@ local function queue(b)
   local m = call("HMGET", b .. "meta", "paused", "concurrency", "max", "duration", "opts.maxLenEvents",
                  "emq:fence", "emq:limit", "emq:n:added", "emq:n:started", "emq:n:completed", "emq:n:failed",
                  "emq:n:retried", "emq:n:recovered", "emq:n:deduplicated", "emq:n:removed")
+  local cap = m[5] and tonumber(m[5]) or 10000
+  cap = cap < 0 and 10000 or cap
   q = {
     b = b,
     x = b == B and X or string.gsub(b, "^(.*):([^:]*:)$", "%1::emq:%2"),
     events = b .. "events",
-    paused = m[1] and true or false,
-    concurrency = tonumber(m[2] or 0) or 0,
-    max = tonumber(m[3] or 0) or 0,
-    duration = tonumber(m[4] or 0) or 0,
-    cap = tonumber(m[5] or 10000) or 10000,
-    exists = false, -- has settings or totals
-    fence = tonumber(m[6] or 0) or 0,
+    paused = m[1] and true,
+    concurrency = m[2] and tonumber(m[2]) or 0,
+    max = m[3] and tonumber(m[3]) or 0,
+    duration = m[4] and tonumber(m[4]) or 0,
+    cap = cap,
+    cap_text = m[5] and num(cap) or "10000",
+    fence = m[6] and tonumber(m[6]) or 0,
     limit = m[7],
-    totals = {},
+    meta = m,
+    totals = {added = m[8], started = m[9], completed = m[10], failed = m[11], retried = m[12], recovered = m[13],
+              deduplicated = m[14], removed = m[15]},
     plus = {}, -- what this act adds to them
     changed = {}, -- fields of meta to write, in pairs
   }
-  if q.cap < 0 then
-    q.cap = 10000
-  end
-  for i = 1, 15 do
-    q.exists = q.exists or m[i]
-  end
-  for i, name in ipairs(TOTALS) do
-    q.totals[name] = tonumber(m[7 + i] or 0) or 0
-  end
   queues[b] = q
   return q
 end
@@ -111,10 +106,18 @@ local function maxed(q)
 end
 
 -- event(q, name, field, value, ...): one entry of the stream, in the order of docs/protocol.md section 7.
--- The cap is applied once an act, by save(). A stream that can't be written stops nobody.
+-- The first one of an act trims the stream. A stream that can't be written stops nobody.
 local function event(q, ...)
+  if q.told then
+    if q.cap > 0 then
+      try("XADD", q.events, "*", "event", ...)
+    end
+    return
+  end
   q.told = true
   if q.cap > 0 then
-    try("XADD", q.events, "*", "event", ...)
+    try("XADD", q.events, "MAXLEN", "~", q.cap_text, "*", "event", ...)
+  else
+    try("DEL", q.events)
   end
 end

@@ -1,5 +1,6 @@
--- A job's record: is it ours, where is it, storing a new one, deleting all of its keys.
+-- A job's record: is it ours, where is it, storing a new one.
 --@include lib/place.lua
+--@include lib/complete.lua
 
 -- A flat list of fields and values as a table.
 local function fields(flat)
@@ -8,6 +9,16 @@ local function fields(flat)
     h[flat[i]] = flat[i + 1]
   end
   return h
+end
+
+-- Has anything been added or set here?
+local function exists(q)
+  for i = 1, 15 do
+    if q.meta[i] then
+      return true
+    end
+  end
+  return q.plus.added and true or false
 end
 
 -- What emq:tk says, if it is about the hand-out that processedOn is of: token and mode; else nil.
@@ -22,9 +33,18 @@ local function last_token(tk, processed_on)
   return nil
 end
 
--- Is it in the list? Only for `active`: O(its length).
+-- Is it active? O(length of that list).
 local function in_active(q, id)
   return call("LPOS", q.b .. "active", id) and true or false
+end
+
+-- Is it the owner's token? lock: the value of the lock key. A lock that has ended but whose job
+-- nobody has recovered is still its owner's.
+local function owns(q, id, token, lock, tk, processed_on)
+  if lock then
+    return lock == token
+  end
+  return last_token(tk, processed_on) == token and in_active(q, id)
 end
 
 -- The state of a job whose hash is there; 0 = staged. By elimination: `wait` may be long and is
@@ -55,18 +75,6 @@ local function state_of(q, id)
   return WAITING
 end
 
--- Adds the keys that a job may have to a list for DEL; all but its lock.
-local function job_keys(list, q, id)
-  local key, n = q.b .. id, #list
-  list[n + 1] = key
-  list[n + 2] = key .. ":logs"
-  list[n + 3] = key .. ":dependencies"
-  list[n + 4] = key .. ":processed"
-  list[n + 5] = key .. ":failed"
-  list[n + 6] = key .. ":unsuccessful"
-  list[n + 7] = q.x .. "hist:" .. id
-end
-
 -- An exceptional entry of a job's life, for `why`.
 local function history(q, id, what, who, detail)
   local key = q.x .. "hist:" .. id
@@ -76,6 +84,12 @@ local function history(q, id, what, who, detail)
   call("LTRIM", key, -100, -1)
   call("PEXPIRE", key, 604800000)
 end
+
+-- Texts that end up as data, as in model/job.h.
+local TEXT_AT_MOST_ONCE = "at-most-once: the worker that took it died"
+local TEXT_STALLED = "job stalled more than allowable limit"
+local TEXT_CANCELLED = "cancelled"
+local TEXT_DAMAGED = "undecodable: the data of this record is missing or of no known kind"
 
 -- Stores a new job: id, name, data, opts, timestamp, delay, priority as text or number, and if there
 -- parentKey, parent, rjk, deid, group, enc, stage.

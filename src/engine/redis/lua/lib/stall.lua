@@ -1,8 +1,6 @@
 -- A hand-out whose owner is gone: back to the front of its line, or failed.
---@include lib/take.lua
-
-local TEXT_STALLED = "job stalled more than allowable limit"
-local TEXT_CANCELLED = "cancelled"
+--@include lib/finish.lua
+--@include lib/opts.lua
 
 -- A scheduler of BullMQ that lives: its jobs are not failed for stalling.
 local function of_living_scheduler(q, h)

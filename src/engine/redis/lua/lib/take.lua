@@ -1,9 +1,7 @@
 -- Taking: promotes what is due, then hands out `wait` in line order, then `prioritized`.
---@include lib/finish.lua
---@include lib/opts.lua
+--@include lib/complete.lua
+--@include lib/rare.lua
 
-local TEXT_AT_MOST_ONCE = "at-most-once: the worker that took it died"
-local TEXT_DAMAGED = "undecodable: the data of this record is missing or of no known kind"
 local PASS_MAX, BYTES_MAX = 1000, 8388608
 
 -- max(last + 1, now), below 2^53; a clock off by centuries is not followed.
@@ -18,9 +16,9 @@ local LINES = {[WAITING] = "wait", [PRIORITIZED] = "prioritized"}
 local function peek(q, line, skip, n)
   flush(q)
   if line == PRIORITIZED then
-    return call("ZRANGE", q.b .. "prioritized", skip, skip + n - 1)
+    return call("ZRANGE", q.b .. "prioritized", num(skip), num(skip + n - 1))
   end
-  local ids, back = call("LRANGE", q.b .. "wait", -(skip + n), -(skip + 1)), {}
+  local ids, back = call("LRANGE", q.b .. "wait", num(-skip - n), num(-skip - 1)), {}
   for i = #ids, 1, -1 do
     back[#back + 1] = ids[i]
   end
@@ -34,15 +32,15 @@ local function leave_line(q, line, ids, first)
     return
   elseif line == PRIORITIZED then
     if first then
-      call("ZREMRANGEBYRANK", key, 0, #ids - 1)
+      call("ZREMRANGEBYRANK", key, "0", num(#ids - 1))
     else
       call_list(ids, "ZREM", key)
     end
   elseif first then
-    call("LTRIM", key, 0, -#ids - 1)
+    call("LTRIM", key, "0", num(-#ids - 1))
   else
     for _, id in ipairs(ids) do
-      call("LREM", key, -1, id)
+      call("LREM", key, "-1", id)
     end
   end
 end
@@ -69,40 +67,23 @@ local function read_record(r)
   return true
 end
 
-local function lock_job(q, t, r, token)
-  local key, made = r.key, plus_one(r.h.ats)
+local function hand_out(q, t, r)
+  local token = t.prefix .. num(next_fence(q))
+  t.used = t.used + 1
+  t.jobs[#t.jobs + 1] = {r.id, t.mode == FIRE_AND_FORGET and 0 or t.lock_ms, r.flat, token}
+  if t.mode == FIRE_AND_FORGET then
+    rare().pop(q, r)
+    return
+  end
+  local key, started = r.key, plus_one(r.h.ats)
   call("SET", key .. ":lock", token, "PX", t.lock_text)
   event(q, "active", "jobId", r.id, "prev", "waiting")
   if t.mode == AT_MOST_ONCE then
-    call("HSET", key, "processedOn", now_text, "pb", t.worker, "ats", made, "emq:tk", t.held .. token,
-         "defa", TEXT_AT_MOST_ONCE)
+    call("HSET", key, "processedOn", now_text, "pb", t.worker, "ats", started, "emq:tk", t.held .. token,
+         "defa", rare().AT_MOST_ONCE)
   else
-    call("HSET", key, "processedOn", now_text, "pb", t.worker, "ats", made, "emq:tk", t.held .. token)
+    call("HSET", key, "processedOn", now_text, "pb", t.worker, "ats", started, "emq:tk", t.held .. token)
   end
-end
-
--- The literal pop: nothing is left to settle.
-local function pop_job(q, r)
-  q.gone = q.gone or {}
-  event(q, "active", "jobId", r.id, "prev", "waiting")
-  if r.h.deid then
-    finish_flush(q)
-    q.entered = dedup_end(q, r.id, r.h.deid) or q.entered
-  end
-  event(q, "removed", "jobId", r.id, "prev", "active")
-  job_keys(q.gone, q, r.id)
-  count(q, "removed")
-end
-
-local function hand_out(q, t, r)
-  local token = t.prefix .. num(next_fence(q))
-  if t.mode == FIRE_AND_FORGET then
-    pop_job(q, r)
-  else
-    lock_job(q, t, r, token)
-  end
-  t.used = t.used + 1
-  t.jobs[#t.jobs + 1] = {r.id, t.mode == FIRE_AND_FORGET and 0 or t.lock_ms, r.flat, token}
 end
 
 -- How many more jobs this take may get by count, concurrency and rate.
@@ -117,16 +98,12 @@ local function room(q, t)
   return n
 end
 
--- May this mode take it? Whoever takes the pending iteration of a scheduler of BullMQ makes the next
--- one, which is left to BullMQ's workers.
-local function is_for(q, t, id, h)
-  if not h.parentKey and not h.rjk then
+-- May this mode take it? Some jobs stay in line for others.
+local function is_for(q, t, r)
+  if not r.h.parentKey and not r.h.rjk then
     return true
-  elseif t.mode == FIRE_AND_FORGET then
-    return false
   end
-  local at = h.rjk and call("ZSCORE", q.b .. "repeat", h.rjk)
-  return not at or id ~= "repeat:" .. h.rjk .. ":" .. num(tonumber(at))
+  return t.mode ~= FIRE_AND_FORGET and not (r.h.rjk and rare().is_iteration(q, r.id, r.h.rjk))
 end
 
 -- Takes from one line. Ends early, with q.entered, when a job came into line that may go first.
@@ -140,13 +117,13 @@ local function take_line(q, t, line)
       read = i
       if not read_record(r) then
         leaving[#leaving + 1] = id
-      elseif not is_for(q, t, id, r.h) then
+      elseif not is_for(q, t, r) then
         skipped = skipped + 1
         t.passed = t.passed + 1
       else
         leaving[#leaving + 1] = id
         out[#out + 1] = r
-        r.failure = r.h.defa or not r.h.data and TEXT_DAMAGED
+        r.failure = r.h.defa or not r.h.data
         if r.failure then
           t.passed = t.passed + 1
         else
@@ -168,8 +145,7 @@ local function take_line(q, t, line)
       local r = out[i]
       if r.failure then
         t.deferred = t.deferred + 1
-        finish(q, r.id, r.h, {state = FAILED, reason = r.failure, keep = own_opts(q, r.id).keep,
-                              prev = STATE_NAME[line]})
+        rare().fail_in_line(q, line, r)
       else
         hand_out(q, t, r)
       end
@@ -197,7 +173,7 @@ local function limit_open(q, t)
     t.max = 0
     return
   end
-  if q.limit ~= num(t.max) and q.exists then
+  if q.limit ~= num(t.max) and rare().exists(q) then
     q.changed[#q.changed + 1] = "emq:limit"
     q.changed[#q.changed + 1] = num(t.max)
   end
@@ -259,7 +235,10 @@ end
 local function take(q, t)
   t.jobs, t.passed, t.bytes, t.deferred, t.empty, t.used = {}, 0, 0, 0, 0, 0
   t.prefix, t.lock_text, t.held = t.worker .. ":", span(t.lock_ms), t.mode .. " " .. now_text .. " "
-  local _, due = promote_due(q, 1000)
+  local due = delayed_head(q)
+  if due > 0 and due < now_ms + 1 then
+    due = select(2, rare().promote_due(q, 1000))
+  end
   limit_open(q, t)
   if q.concurrency > 0 then
     t.active = call("LLEN", q.b .. "active")
@@ -281,16 +260,16 @@ local function take(q, t)
     q.wake = q.wake or t.empty < 2 -- the woken one wakes the next
     if t.index ~= "" and t.mode ~= FIRE_AND_FORGET and
        call("SADD", t.index, string.match(q.b, "([^:]*):$")) == 1 then
-      call("PEXPIRE", t.index, 604800000)
+      call("PEXPIRE", t.index, "604800000")
     end
   elseif t.empty == 2 and (call("GET", q.b .. "pc") or "2147483648") ~= "2147483648" then
     call("SET", q.b .. "pc", "2147483648") -- nothing is prioritized: it may start again
   end
   if q.delayed then
-    due = floor(delayed_head(q))
+    due = delayed_head(q)
   end
   local out = {q.paused and 1 or 0, q.concurrency > 0 and t.active >= q.concurrency and 1 or 0,
-               limit_close(q, t), due, t.deferred}
+               limit_close(q, t), floor(due), t.deferred}
   for _, job in ipairs(t.jobs) do
     out[#out + 1] = job
   end

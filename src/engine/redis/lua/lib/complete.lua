@@ -1,0 +1,108 @@
+-- The usual end of a job, and what all ends share. Places, retention and deletions are collected and done
+-- by finish_flush().
+--@include lib/line.lua
+
+local FINISHED = {[COMPLETED] = "completed", [FAILED] = "failed"}
+
+-- What is kept of a state: the newest `count` (-1 = all, 0 = none) of the last `age` ms (0 = of any).
+local function new_keep(count, age)
+  return {count = count, age = age, exp = age > 0 and num(now_ms + age), old = age > 0 and "(" .. num(now_ms - age + 1)}
+end
+
+-- Adds the keys that a job may have to a list for DEL; all but its lock.
+local function job_keys(list, q, id)
+  local key, n = q.b .. id, #list
+  list[n + 1] = key
+  list[n + 2] = key .. ":logs"
+  list[n + 3] = key .. ":dependencies"
+  list[n + 4] = key .. ":processed"
+  list[n + 5] = key .. ":failed"
+  list[n + 6] = key .. ":unsuccessful"
+  list[n + 7] = q.x .. "hist:" .. id
+end
+
+-- The score is the instant. In one millisecond the order of finishing is kept in the fraction, in
+-- 4096 steps, which four digits name.
+local function finish_score(q, state)
+  local step = q.top[state]
+  if not step then
+    local top = call("ZREVRANGEBYSCORE", q.b .. FINISHED[state], "(" .. num(now_ms + 1), now_text,
+                     "WITHSCORES", "LIMIT", "0", "1")[2]
+    step = top and floor((tonumber(top) - now_ms) * 4096 + 1.5) or 0
+  end
+  if step > 4095 then
+    step = 4095
+  end
+  q.top[state] = step + 1
+  return step == 0 and now_text or now_text .. format(".%04d", floor(step * 10000 / 4096 + 0.5))
+end
+
+-- Drops the oldest of a state: those past the age, and beyond the count. At most 1,000 a time.
+local function retain(q, state, keep)
+  local key, excess = q.b .. FINISHED[state], 0
+  if keep.old then
+    excess = call("ZCOUNT", key, "-inf", keep.old)
+  end
+  if keep.count > 0 then
+    excess = math.max(excess, call("ZCARD", key) - keep.count)
+  end
+  if excess <= 0 then
+    return
+  end
+  local ids = call("ZRANGE", key, "0", num(math.min(excess, 1000) - 1))
+  call("ZREMRANGEBYRANK", key, "0", num(#ids - 1))
+  for i = 1, #ids do
+    if state == FAILED then
+      q.leaves(q, ids[i])
+    end
+    job_keys(q.gone, q, ids[i])
+  end
+  count(q, "removed", #ids)
+end
+
+local function finish_flush(q)
+  if q.done then
+    for state, list in pairs(q.done) do
+      call_list(list, "ZADD", q.b .. FINISHED[state])
+      retain(q, state, q.keep[state])
+    end
+  end
+  if q.gone then
+    call_list(q.gone, "DEL")
+  end
+  q.done, q.gone, q.keep, q.top = {}, {}, {}, q.top or {}
+end
+
+-- Collects the job's place under this rule, or its deletion. What waits under another rule comes first.
+local function finish_place(q, id, state, keep)
+  local rule = q.keep and q.keep[state]
+  if rule ~= keep and not (rule and rule.count == keep.count and rule.age == keep.age) then
+    finish_flush(q)
+  end
+  count(q, FINISHED[state])
+  if keep.count == 0 then
+    job_keys(q.gone, q, id)
+    count(q, "removed")
+    return
+  end
+  q.keep[state] = keep
+  local list = q.done[state]
+  if not list then
+    list = {}
+    q.done[state] = list
+  end
+  local n = #list
+  list[n + 1] = finish_score(q, state)
+  list[n + 2] = id
+end
+
+-- Completed, without parent, dedup id or failure in its record. value: JSON.
+local function complete(q, id, key, made, value, keep)
+  finish_place(q, id, COMPLETED, keep)
+  if keep.exp then
+    call("HSET", key, "atm", made, "finishedOn", now_text, "returnvalue", value, "emq:exp", keep.exp)
+  elseif keep.count ~= 0 then
+    call("HSET", key, "atm", made, "finishedOn", now_text, "returnvalue", value)
+  end
+  event(q, "completed", "jobId", id, "returnvalue", value, "prev", "active")
+end
