@@ -106,6 +106,25 @@ ENGINE_TEST(two_stages_are_apart)
     CHECK_IDS(t, "q", EMQ_WAITING, "b a");
 }
 
+ENGINE_TEST(a_staged_job_that_was_obliterated_does_not_come_in_place_of_one_staged_after_it)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    struct emq__obliterate_req req = {
+        .prefix = FX_PREFIX, .queue = S("q"), .force = true, .limit = 1000};
+    struct emq__obliterate_res res;
+
+    must_add(t, "q", "x");
+    stage_one(t, "q", "a", "s");
+    stage_one(t, "other", "b", "s");
+    CHECK_STATUS(FX_CALL(t, obliterate, &req, &res), EMQ_OK);
+    en.id = S("a");
+    en.priority = 4;
+    CHECK_STATUS(stage(t, &en, 1, "s")->outcome, EMQ_OK);
+    CHECK_INT(publish(t, "s", EMQ_OK), 2);
+    CHECK_IDS(t, "q", EMQ_PRIORITIZED, "a");
+    CHECK_IDS(t, "q", EMQ_WAITING, "");
+}
+
 ENGINE_TEST(a_staged_id_is_taken)
 {
     struct emq__add_entry en = fx_entry("q", "x");

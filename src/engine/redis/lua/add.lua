@@ -22,13 +22,14 @@ if done then
 end
 
 -- A stage is a list: "b<when it began>", then "q<B>" before the jobs of a queue, then those, plain ones as
--- "-<length of the id> <id><name>", others as "+" with what their place depends on. Its jobs carry its
--- mark: "<when it began> <key>", since another one of its name may follow it.
-local stage, mark, born
+-- "-<length of the id> <id><name>", others as "+" with what their place depends on. Its jobs carry in
+-- emq:stage "<when it began> <their rank in it> <key>", since another one of its name may follow it, and
+-- another job of their id when they are obliterated.
+local stage, began, ahead
 if ARGV[6] ~= "" then
   stage = string.match(B, "^(.*):[^:]*:$") .. "::emq::stage:" .. ARGV[6]
-  born = call("LINDEX", stage, "0")
-  mark = (born and string.sub(born, 2) or num(now_us)) .. " " .. stage
+  local born = call("LINDEX", stage, "0")
+  began, ahead = born and string.sub(born, 2) or num(now_us), call("LLEN", stage)
 end
 
 local LETTERS = {T = "timestamp", D = "delay", P = "priority", G = "emq:group", S = "rjk", K = "parentKey",
@@ -51,7 +52,6 @@ local function read_word(j, word, at)
   j.timestamp = tonumber(j.timestamp or now_ms)
   j.delay = tonumber(j.delay or 0)
   j.priority = tonumber(j.priority or 0)
-  j["emq:stage"] = mark
   j.parent_lives = j.parentKey and call("EXISTS", j.parentKey) == 1
   if j.deid then
     j.dedup = {id = j.deid, ttl = tonumber(j.ttl or 0), extend = j.extend, replace = j.replace,
@@ -66,7 +66,7 @@ local function read_jobs(at)
   while args[at] do
     local word = args[at + 4]
     local j = {id = args[at], name = args[at + 1], data = args[at + 2], opts = args[at + 3], q = first, key = false,
-               auto = args[at] == "", plain = word == "" and not mark}
+               auto = args[at] == "", plain = word == "" and not stage}
     at = at + 5
     if not j.plain then
       at = read_word(j, word, at)
@@ -106,8 +106,8 @@ local function in_the_way(q, id, key)
   local h = call("HMGET", key, "emq:stage", "emq:exp", "finishedOn")
   local gone = {}
   if h[1] then
-    local began, of = string.match(h[1], "^(%d+) (.*)$")
-    if h[1] == mark or call("LINDEX", of, "0") == "b" .. began then
+    local since, of = string.match(h[1], "^(%d+) %d+ (.*)$")
+    if of == stage and since == began or call("LINDEX", of, "0") == "b" .. since then
       return 0
     end
   elseif h[2] and h[3] and tonumber(h[2]) <= now_ms then
@@ -139,14 +139,15 @@ local function avoid(j)
   end
 end
 
-local records, record_b = {born == false and "b" .. num(now_us) or nil}, nil
+local records, record_b = {ahead == 0 and "b" .. began or nil}, nil
 local function stage_job(q, j)
-  rare().store(q, j)
-  call("PEXPIRE", j.key, "86400000")
   if q.b ~= record_b then
     record_b = q.b
     records[#records + 1] = "q" .. q.b
   end
+  j["emq:stage"] = began .. " " .. num(ahead + #records) .. " " .. stage
+  rare().store(q, j)
+  call("PEXPIRE", j.key, "86400000")
   if j.delay > 0 or j.priority > 0 or j.lifo or j.dedup or j.parentKey then
     records[#records + 1] = "+" .. cmsgpack.pack({j.id, j.name, j.timestamp, j.delay, j.priority, j.lifo or false,
                                                   j.dedup or false, j.parentKey or false})

@@ -3,7 +3,7 @@
 -- ARGV[5]    sequence
 -- ARGV[6]    stage
 -- reply      {now_ms, outcome, count}
--- calls      5, 2 a job, and 2 for each of the last jobs that the stream of events has room for
+-- calls      6, 3 a job, and 2 for each of the last jobs that the stream of events has room for
 
 --@include lib/receipt.lua
 --@include lib/dedup.lua
@@ -14,11 +14,11 @@ if done then
 end
 local stage = X .. "stage:" .. ARGV[6]
 
--- Calls fn(record) for each record of the stage behind its first; see add.lua.
+-- Calls fn(record, its rank) for each record of the stage behind its first; see add.lua.
 local function each(fn)
   for from = 1, call("LLEN", stage) - 1, 5000 do
-    for _, record in ipairs(call("LRANGE", stage, from, from + 4999)) do
-      fn(record)
+    for i, record in ipairs(call("LRANGE", stage, from, from + 4999)) do
+      fn(record, from + i - 1)
     end
   end
 end
@@ -51,7 +51,8 @@ each(function(record)
   end
 end)
 
-local function publish(record)
+local born = string.sub(call("LINDEX", stage, "0") or "", 2)
+local function publish(record, rank)
   local kind, j = string.sub(record, 1, 1), {}
   if kind == "q" then
     q = queue(string.sub(record, 2))
@@ -64,9 +65,10 @@ local function publish(record)
     j.id, j.name, j.timestamp, j.delay, j.priority, j.lifo, j.dedup, j.parent_key = unpack(cmsgpack.unpack(string.sub(record, 2)))
   end
   left[q] = left[q] - 1
-  if call("PERSIST", q.b .. j.id) == 0 then
-    return -- removed meanwhile
+  if call("HGET", q.b .. j.id, "emq:stage") ~= born .. " " .. num(rank) .. " " .. stage then
+    return -- obliterated meanwhile; what has the id now is another job
   end
+  call("PERSIST", q.b .. j.id)
   call("HDEL", q.b .. j.id, "emq:stage")
   if kind == "+" then
     published = published + publish_special(q, j)
