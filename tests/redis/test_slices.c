@@ -77,7 +77,7 @@ REDIS_TEST(a_repeated_change_goes_on_where_its_first_try_ended)
     change_all(t, ids, 2, EMQ__CHANGE_REMOVE, (struct emq__call){0});
     DO("EVAL %s 0",
        "local done = {0, 100, 0, 0, 0, 0} "
-       "redis.call('SET', 'emq::emq:q:rc:session', cmsgpack.pack({1, 'change', done}))");
+       "redis.call('SET', 'emq::emq:q:rc:session', '1 change ' .. cmsgpack.pack(done))");
     res = change_all(t, ids, SOME, EMQ__CHANGE_REMOVE, (struct emq__call){S("session"), 1});
     for (int i = 0; i < SOME; i++)
         CHECK_STATUS(res.changed[i].outcome, EMQ_OK);
