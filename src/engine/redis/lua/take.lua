@@ -12,7 +12,7 @@ local function run()
 local done = receipt_find(ARGV[4], ARGV[5], "take")
 local q = queue(B)
 if done then
-  return done.err and done or {now_ms, unpack(taken_again(q, done[2]))}
+  return done.err and done or {now_ms, unpack(rare().taken_again(q, done[2]))}
 end
 local t = take_args(unpack(ARGV, 6, 12))
 local taken = take(q, t)

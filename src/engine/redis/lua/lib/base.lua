@@ -23,7 +23,7 @@ local floor, format = math.floor, string.format
 local OK, DUPLICATE, DEDUPLICATED, LOST, NOT_FOUND, WRONG_STATE, LOCKED = 0, 2, 3, 4, 5, 6, 10
 local WAITING, ACTIVE, DELAYED, PRIORITIZED, WAITING_CHILDREN, COMPLETED, FAILED = 1, 2, 3, 4, 5, 6, 7
 local STATE_NAME = {"waiting", "active", "delayed", "prioritized", "waiting-children", "completed", "failed"}
-local AT_MOST_ONCE, FIRE_AND_FORGET = 1, 2
+local AT_MOST_ONCE, FIRE_AND_FORGET = "1", "2"
 
 -- Digits of a whole number. Lua's own way, and a number as an argument of call(), is slow, and `..` and
 -- tostring() use an exponent from 1e14 on.

@@ -28,7 +28,7 @@ local function last_token(tk, processed_on)
   end
   local mode, at, token = string.match(tk, "^(%d+) (%d+) (.+)$")
   if at and at == processed_on then
-    return token, tonumber(mode)
+    return token, mode
   end
   return nil
 end

@@ -61,9 +61,11 @@ local function place_line(q, id, priority, front)
 end
 
 -- A field's number plus one, as text; nil and false count as 0.
-local SUCCESSOR = {["0"] = "1", ["1"] = "2", ["2"] = "3", ["3"] = "4"}
 local function plus_one(text)
-  return not text and "1" or SUCCESSOR[text] or num((tonumber(text) or 0) + 1)
+  if not text or text == "0" then
+    return "1"
+  end
+  return text == "1" and "2" or num((tonumber(text) or 0) + 1)
 end
 
 -- When the earliest delayed job is due (with the fraction that its marker has); 0 = none.

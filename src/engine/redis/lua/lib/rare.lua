@@ -9,37 +9,61 @@ local function rare()
 --@include lib/stall.lua
 --@include lib/promote.lua
 
-  -- Another worker is to bring it out; here it fails.
-  local function fail_in_line(q, line, r)
-    finish(q, r.id, r.h, {state = FAILED, reason = r.h.defa or TEXT_DAMAGED, keep = own_opts(q, r.id).keep,
-                          prev = STATE_NAME[line]})
-  end
-
-  -- The literal pop: nothing is left to settle.
-  local function pop(q, r)
-    finish_flush(q)
-    event(q, "active", "jobId", r.id, "prev", "waiting")
-    if r.h.deid then
-      q.entered = dedup_end(q, r.id, r.h.deid) or q.entered
+  -- The window of the rate limit, docs/protocol.md section 5.5. A counter without an end is none.
+  local function limit_open(q, t)
+    local max = q.max > 0 and q.max or tonumber(t.max)
+    t.duration = t.duration ~= "0" and tonumber(t.duration) or q.duration
+    if max <= 0 or t.duration <= 0 then
+      return
     end
-    event(q, "removed", "jobId", r.id, "prev", "active")
-    job_keys(q.gone, q, r.id)
-    count(q, "removed")
+    t.limit = max
+    if q.limit ~= num(max) and exists(q) then
+      q.changed[#q.changed + 1] = "emq:limit"
+      q.changed[#q.changed + 1] = num(max)
+    end
+    t.used = tonumber(call("GET", q.b .. "limiter") or 0) or 0
+    if t.used > 0 then
+      t.left = call("PTTL", q.b .. "limiter")
+      if t.left <= 0 then
+        call("DEL", q.b .. "limiter")
+        t.used = 0
+      end
+    end
+    t.before = t.used
   end
 
-  -- The pending iteration of a scheduler of BullMQ: whoever takes it makes the next one, which is left
-  -- to BullMQ's workers.
-  local function is_iteration(q, id, scheduler)
-    local at = call("ZSCORE", q.b .. "repeat", scheduler)
-    return at and id == "repeat:" .. scheduler .. ":" .. num(tonumber(at))
+  -- Counts what was handed out. Answers how long the limit holds, 0 = there is room.
+  local function limit_close(q, t)
+    if t.used > t.before then
+      call("INCRBY", q.b .. "limiter", num(t.used - t.before))
+      if t.before == 0 then
+        t.left = tonumber(span(t.duration))
+        call("PEXPIRE", q.b .. "limiter", span(t.duration))
+      end
+    end
+    return t.used >= t.limit and t.left or 0
+  end
+
+  -- What a receipt of a take has, with the records as they are now.
+  local function taken_again(q, taken)
+    local out = {}
+    for i, v in ipairs(taken) do
+      if type(v) == "string" then
+        v = {v, call("PTTL", q.b .. v .. ":lock"), call("HGETALL", q.b .. v), ""}
+      end
+      if i <= 5 or #v[3] > 0 then
+        out[#out + 1] = v
+      end
+    end
+    return out
   end
 
   RARE = {
-    exists = exists, store = store, dedup_admit = dedup_admit,
-    fail_in_line = fail_in_line, pop = pop, is_iteration = is_iteration, promote_due = promote_due,
-    finish = finish, own_opts = own_opts, stall = stall, owns = owns, last_token = last_token, in_active = in_active,
-    state_of = state_of, history = history, place_delayed = place_delayed, CANCELLED = TEXT_CANCELLED,
-    AT_MOST_ONCE = TEXT_AT_MOST_ONCE,
+    exists = exists, store = store, dedup_admit = dedup_admit, dedup_end = dedup_end, promote_due = promote_due,
+    finish = finish, own_opts = own_opts, stall = stall, owns = owns, last_token = last_token,
+    in_active = in_active, state_of = state_of, history = history, place_delayed = place_delayed,
+    limit_open = limit_open, limit_close = limit_close, taken_again = taken_again,
+    AT_MOST_ONCE = TEXT_AT_MOST_ONCE, DAMAGED = TEXT_DAMAGED, CANCELLED = TEXT_CANCELLED,
   }
   return RARE
 end
