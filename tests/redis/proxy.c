@@ -142,8 +142,13 @@ static void *run(void *arg)
 
 void proxy_start(struct proxy *p, int to_port)
 {
+    proxy_start_on(p, "127.0.0.1", to_port);
+}
+
+void proxy_start_on(struct proxy *p, const char *address, int to_port)
+{
     struct proxy_inside *x = calloc(1, sizeof *x);
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(address)};
     socklen_t len = sizeof a;
 
     assert_non_null(x);

@@ -13,8 +13,9 @@ struct proxy {
     struct proxy_inside *inside;
 };
 
-/* Forwards to a port on 127.0.0.1. */
+/* Forwards to a port on 127.0.0.1; listens there, or on another address of the loopback. */
 void proxy_start(struct proxy *p, int to_port);
+void proxy_start_on(struct proxy *p, const char *address, int to_port);
 void proxy_end(struct proxy *p);
 /* Once: forwards `n` more bytes to the server (from it), then closes that connection on both sides. */
 void proxy_cut_requests(struct proxy *p, int64_t n);
