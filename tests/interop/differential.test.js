@@ -41,14 +41,16 @@ class Match {
     const dumps = await this.dumps();
     this.shown = dumps[0];
     const [a, b] = dumps.map((d) => structuredClone(d));
-    for (const row of this.rows) if (row.hide) [a, b].forEach((d) => row.hide(d, o));
+    for (const row of this.rows) if (row.hide) [a, b].forEach((d) => row.hide(d, this.log));
+    this.answers = answers;
+    for (const a of answers) if (!answers.some((x) => x.done)) delete a.why; // both refused
     return difference(answers[0], answers[1], 'answer') || difference(a, b);
   }
 
   async playOn(player, o) {
     const said = o.op === 'stall' ? await this.stall(player, o) : await player.play(o);
     const done = ['OK', 'EMPTY', 'DUPLICATE', 'DEDUPLICATED'].includes(said.status);
-    return { done, empty: said.status === 'EMPTY', id: said.id };
+    return { done, empty: said.status === 'EMPTY', id: said.id, ...(done ? {} : { why: said }) };
   }
 
   // The owner dies and its lock ends.
@@ -76,7 +78,7 @@ test('random operations leave the same keys', async () => {
       if (differs) {
         const log = match.log.map((x) => JSON.stringify(x)).join('\n');
         await match.close();
-        assert.fail(`after ${played} operations, EMQ_TEST_SEED=${SEED}\nBullMQ | EchoMQ: ${differs}\n${log}`);
+        assert.fail(`after ${played} operations, EMQ_TEST_SEED=${SEED}\nBullMQ | EchoMQ: ${differs}\n${JSON.stringify(match.answers)}\n${log}`);
       }
       i++;
       played++;

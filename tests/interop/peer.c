@@ -63,10 +63,8 @@ static int64_t number(struct peer *p, const char *name)
 
 /* ---- hand-outs ---------------------------------------------------------------------------- */
 
-static emq_job **held(struct peer *p)
+static emq_job **held(struct peer *p, emq_str id)
 {
-    emq_str id = ID;
-
     for (size_t i = 0; i < HELD_MAX; i++)
         if (p->held[i] && emq__str_eq(emq_job_id(p->held[i]), id))
             return &p->held[i];
@@ -75,13 +73,13 @@ static emq_job **held(struct peer *p)
 
 static emq_str token(struct peer *p)
 {
-    emq_job **j = held(p);
+    emq_job **j = held(p, ID);
     return j ? emq_job_token(*j) : EMQ_STR_LIT("nobody:1");
 }
 
-static void forget(struct peer *p)
+static void forget(struct peer *p, emq_str id)
 {
-    emq_job **j = held(p);
+    emq_job **j = held(p, id);
 
     if (!j)
         return;
@@ -98,6 +96,7 @@ static emq_status take(struct peer *p)
 
     if (s != EMQ_OK)
         return s;
+    forget(p, emq_job_id(j)); /* an earlier hand-out of it was lost */
     while (i < HELD_MAX && p->held[i])
         i++;
     if (i == HELD_MAX)
@@ -118,7 +117,7 @@ static emq_status settle(struct peer *p, int32_t kind, emq_str value, int64_t de
                          .delay_ms = delay_ms};
     emq_status s = emq_settle(p->c, Q, ID, token(p), &o, ERR);
 
-    forget(p);
+    forget(p, ID);
     return s;
 }
 

@@ -7,6 +7,7 @@
 const { spawn } = require('node:child_process');
 const { once } = require('node:events');
 const readline = require('node:readline');
+const { redis } = require('./harness.js');
 const { Job, Queue, UnrecoverableError, Worker } = require('bullmq');
 
 const OK = { status: 'OK' };
@@ -86,7 +87,6 @@ class BullmqPlayer {
   // The looks that a recovery takes.
   async sweep({ maxStalled }) {
     this.worker.opts.maxStalledCount = maxStalled;
-    const redis = await this.queue.client;
     for (let look = 0; look < 2; look++) {
       await redis.del(`bull:${this.q}:stalled-check`);
       await this.worker.moveStalledJobsToWait();
