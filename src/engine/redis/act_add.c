@@ -161,7 +161,9 @@ emq_status rd_add(struct emq__engine *e, const struct emq__add_req *req, struct 
     const struct rd_reply *r;
 
     *res = (struct emq__add_res){.n = 0};
-    if (s != EMQ_OK || req->n == 0)
+    if (s == EMQ_OK && req->n == 0)
+        return rd_now(e, &res->now_ms, mem, err);
+    if (s != EMQ_OK)
         return s;
     s = args(&x, e, err);
     if (s == EMQ_OK)

@@ -2,7 +2,7 @@
  *
  * extend: one script for each slot that the entries are in.
  */
-#include "engine/redis/redis.h"
+#include "engine/redis/path.h"
 
 #include "base/error.h"
 #include "base/str.h"
@@ -72,6 +72,20 @@ static emq_status extend_slot(struct extending *x, struct emq__engine *e, struct
     return EMQ_OK;
 }
 
+/* No entries, but a result has the store's time. */
+emq_status rd_now(struct emq__engine *e, int64_t *now_ms, struct emq__arena *mem, emq_error *err)
+{
+    struct rd_args *a = rd_args_new(e, RD_LUA_extend, EMQ_STR_LIT("emq"), EMQ_STR_LIT(""), mem);
+    const struct rd_reply *r;
+
+    rd_arg_i64(a, 0);
+    rd_arg_i64(a, 0);
+    emq_status s = rd_eval(a, &r, err);
+    if (s == EMQ_OK)
+        *now_ms = rd_i64(rd_at(r, 0));
+    return s;
+}
+
 emq_status rd_extend(struct emq__engine *e, const struct emq__extend_req *req,
                      struct emq__extend_res *res, struct emq__arena *mem, emq_error *err)
 {
@@ -89,6 +103,8 @@ emq_status rd_extend(struct emq__engine *e, const struct emq__extend_req *req,
     x.done = emq__arena_zalloc(mem, n, sizeof *x.done);
     if (!res->extended || !x.queues || !x.mine || !x.done)
         return emq__fail(err, EMQ_E_NOMEM, 0, "extend", "no memory for %zu entries", req->n);
+    if (req->n == 0)
+        return rd_now(e, &res->now_ms, mem, err);
     for (size_t i = 0; s == EMQ_OK && i < req->n; i++) {
         if (x.done[i])
             continue;

@@ -25,6 +25,11 @@ emq_str rd_opts_unmark(emq_str opts, struct emq__arena *mem, emq_str *encoding);
 /* The fence of a token, 0 = it has none. */
 int64_t rd_fence_of(emq_str token);
 
+/* ---- act_extend.c ----------------------------------------------------------------------------------- */
+
+/* The store's time, for acts that have nothing to do. */
+emq_status rd_now(struct emq__engine *e, int64_t *now_ms, struct emq__arena *mem, emq_error *err);
+
 /* ---- act_take.c ------------------------------------------------------------------------------------- */
 
 emq_status rd_take_check(const struct emq__take *t, emq_error *err);

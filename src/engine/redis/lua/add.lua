@@ -36,8 +36,11 @@ local LETTERS = {T = "timestamp", D = "delay", P = "priority", G = "emq:group", 
                  J = "parent", E = "emq:enc", U = "deid", W = "ttl", l = "lifo", x = "extend", r = "replace",
                  k = "keep_last"}
 
--- The job's options; it is not a plain one.
-local function read_word(j, word, at)
+-- The entry at ARGV[at] as a job with its options. Also answers where the next one is.
+local function read_job(at)
+  local j = {id = ARGV[at], name = ARGV[at + 1], data = ARGV[at + 2], opts = ARGV[at + 3], q = queue(ARGV[8])}
+  local word = ARGV[at + 4]
+  at = at + 5
   for letter in string.gmatch(word, ".") do
     if letter == "Q" then
       j.q = queue(ARGV[6 + 2 * tonumber(ARGV[at])])
@@ -57,42 +60,44 @@ local function read_word(j, word, at)
     j.dedup = {id = j.deid, ttl = tonumber(j.ttl or 0), extend = j.extend, replace = j.replace,
                keep_last = j.keep_last}
   end
-  return at
+  return j, at
 end
 
+-- By number of the entry: where it begins, its id and key. What is not plain is a job of read_job() besides.
+local args, n = ARGV, 0
+local starts, ids, keys, special = {}, {}, {}, {}
 local custom = false -- is there an id that is not the counter's?
-local function read_jobs(at)
-  local args, jobs, first = ARGV, {}, queue(ARGV[8])
+
+local function read_entries(at)
+  local first = queue(args[8])
   while args[at] do
-    local word = args[at + 4]
-    local j = {id = args[at], name = args[at + 1], data = args[at + 2], opts = args[at + 3], q = first, key = false,
-               auto = args[at] == "", plain = word == "" and not stage}
-    at = at + 5
-    if not j.plain then
-      at = read_word(j, word, at)
+    n = n + 1
+    starts[n], ids[n] = at, args[at]
+    custom = custom or args[at] ~= ""
+    if args[at + 4] == "" and not stage then
+      at = at + 5
+    else
+      special[n], at = read_job(at)
     end
-    custom = custom or not j.auto
-    j.q.adds = (j.q.adds or 0) + 1
-    jobs[#jobs + 1] = j
+    local q = special[n] and special[n].q or first
+    q.adds = (q.adds or 0) + 1
   end
-  return jobs
 end
 
 -- Each entry counts, whatever becomes of it. Answers whether one of the ids is in use.
-local function give_ids(jobs)
+local function give_ids()
+  local first = queue(args[8])
   for _, q in pairs(queues) do
     q.last_id = call("INCRBY", q.b .. "id", num(q.adds)) - q.adds
   end
-  local keys = {}
-  for i = 1, #jobs do
-    local j = jobs[i]
-    local q = j.q
-    q.last_id = q.last_id + 1
-    if j.auto then
-      j.id = num(q.last_id)
+  for i = 1, n do
+    local q = special[i] and special[i].q or first
+    local number = q.last_id + 1
+    q.last_id = number
+    if ids[i] == "" then
+      ids[i] = num(number)
     end
-    j.key = q.b .. j.id
-    keys[i] = j.key
+    keys[i] = q.b .. ids[i]
   end
   return call_list(keys, "EXISTS") > 0
 end
@@ -123,19 +128,20 @@ local function in_the_way(q, id, key)
 end
 
 -- Finds an id of the counter that is free. For a custom one: what the entry's outcome is if it is not.
-local function avoid(j)
+local function avoid(i)
+  local q = special[i] and special[i].q or queue(args[8])
   while true do
-    local state = in_the_way(j.q, j.id, j.key)
+    local state = in_the_way(q, ids[i], keys[i])
     if not state then
       return nil
-    elseif not j.auto then
-      if rare().exists(j.q) then
-        event(j.q, "duplicated", "jobId", j.id)
+    elseif args[starts[i]] ~= "" then
+      if rare().exists(q) then
+        event(q, "duplicated", "jobId", ids[i])
       end
-      return DUPLICATE, j.id, state
+      return DUPLICATE, ids[i], state
     end
-    j.id = num(call("INCR", j.q.b .. "id"))
-    j.key = j.q.b .. j.id
+    ids[i] = num(call("INCR", q.b .. "id"))
+    keys[i] = q.b .. ids[i]
   end
 end
 
@@ -157,8 +163,9 @@ local function stage_job(q, j)
   return OK, j.id, 0
 end
 
-local function add_special(j)
+local function add_special(j, id, key)
   local q = j.q
+  j.id, j.key = id, key
   if stage then
     return stage_job(q, j)
   end
@@ -170,46 +177,47 @@ local function add_special(j)
   end
   rare().store(q, j)
   if j.parent_lives then
-    call("SADD", j.parentKey .. ":dependencies", j.key)
+    call("SADD", j.parentKey .. ":dependencies", key)
   end
-  count(q, "added")
-  event(q, "added", "jobId", j.id, "name", j.name)
-  if j.delay > 0 then
-    place_delayed(q, j.id, j.timestamp + j.delay)
-    return OK, j.id, DELAYED
-  end
-  place_line(q, j.id, j.priority, j.lifo)
-  event(q, "waiting", "jobId", j.id)
-  return OK, j.id, j.priority > 0 and PRIORITIZED or WAITING
-end
-
-local function add_plain(j)
-  local q, id = j.q, j.id
-  call("HSET", j.key, "name", j.name, "data", j.data, "opts", j.opts, "timestamp", now_text, "delay", "0",
-       "priority", "0")
   count(q, "added")
   event(q, "added", "jobId", id, "name", j.name)
+  if j.delay > 0 then
+    place_delayed(q, id, j.timestamp + j.delay)
+    return OK, id, DELAYED
+  end
+  place_line(q, id, j.priority, j.lifo)
+  event(q, "waiting", "jobId", id)
+  return OK, id, j.priority > 0 and PRIORITIZED or WAITING
+end
+
+local function add_plain(q, at, id, key)
+  local name = args[at + 1]
+  call("HSET", key, "name", name, "data", args[at + 2], "opts", args[at + 3], "timestamp", now_text, "delay", "0",
+       "priority", "0")
+  count(q, "added")
+  event(q, "added", "jobId", id, "name", name)
   place_line(q, id, 0, false)
   event(q, "waiting", "jobId", id)
   return OK, id, WAITING
 end
 
 -- Everything that could be refused is read before the first write.
-local jobs = read_jobs(8 + 2 * tonumber(ARGV[7]))
-local conflicts, seen, out, n = give_ids(jobs), {}, {}, 0
-for i = 1, #jobs do
-  local j, outcome, id, state = jobs[i], nil, nil, nil
-  if conflicts or seen[j.key] then
-    outcome, id, state = avoid(j)
+read_entries(8 + 2 * tonumber(ARGV[7]))
+local conflicts, seen, out, first = give_ids(), {}, {}, queue(args[8])
+for i = 1, n do
+  local outcome, id, state
+  if conflicts or seen[keys[i]] then
+    outcome, id, state = avoid(i)
   end
   if custom then
-    seen[j.key] = true
+    seen[keys[i]] = true
   end
-  if not outcome then
-    outcome, id, state = (j.plain and add_plain or add_special)(j)
+  if not outcome and special[i] then
+    outcome, id, state = add_special(special[i], ids[i], keys[i])
+  elseif not outcome then
+    outcome, id, state = add_plain(first, starts[i], ids[i], keys[i])
   end
-  out[n + 1], out[n + 2], out[n + 3] = outcome, id, state
-  n = n + 3
+  out[3 * i - 2], out[3 * i - 1], out[3 * i] = outcome, id, state
 end
 if stage then
   call_list(records, "RPUSH", stage)

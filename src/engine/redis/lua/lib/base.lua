@@ -5,6 +5,7 @@
 --
 -- Fields of ours in BullMQ's hashes, beside those of docs/protocol.md:
 --   meta  emq:fence      fence of the last hand-out
+--         emq:hist       when a history was last written to; each lives for HISTORY_MS
 --         emq:limit      the rate limit's max of the last take that had one
 --         emq:n:<total>  totals: added started completed failed retried recovered deduplicated removed
 --   job   emq:tk         last hand-out by us: "<mode> <processedOn> <token>"; it counts only while the
@@ -24,6 +25,7 @@ local OK, DUPLICATE, DEDUPLICATED, LOST, NOT_FOUND, WRONG_STATE, LOCKED = 0, 2, 
 local WAITING, ACTIVE, DELAYED, PRIORITIZED, WAITING_CHILDREN, COMPLETED, FAILED = 1, 2, 3, 4, 5, 6, 7
 local STATE_NAME = {"waiting", "active", "delayed", "prioritized", "waiting-children", "completed", "failed"}
 local AT_MOST_ONCE, FIRE_AND_FORGET = "1", "2"
+local HISTORY_MS = 604800000
 
 -- Digits of a whole number. Lua's own way, and a number as an argument of call(), is slow, and `..` and
 -- tostring() use an exponent from 1e14 on.
@@ -71,7 +73,7 @@ local function queue(b)
   end
   local m = call("HMGET", b .. "meta", "paused", "concurrency", "max", "duration", "opts.maxLenEvents",
                  "emq:fence", "emq:limit", "emq:n:added", "emq:n:started", "emq:n:completed", "emq:n:failed",
-                 "emq:n:retried", "emq:n:recovered", "emq:n:deduplicated", "emq:n:removed")
+                 "emq:n:retried", "emq:n:recovered", "emq:n:deduplicated", "emq:n:removed", "emq:hist")
   local cap = m[5] and tonumber(m[5]) or 10000
   cap = cap < 0 and 10000 or cap
   q = {
@@ -86,6 +88,7 @@ local function queue(b)
     cap_text = m[5] and num(cap) or "10000",
     fence = m[6] and tonumber(m[6]) or 0,
     limit = m[7],
+    histories = m[16] and tonumber(m[16]) > now_ms - HISTORY_MS, -- may a job have a history?
     meta = m,
     totals = {added = m[8], started = m[9], completed = m[10], failed = m[11], retried = m[12], recovered = m[13],
               deduplicated = m[14], removed = m[15]},

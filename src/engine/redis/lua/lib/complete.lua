@@ -9,16 +9,22 @@ local function new_keep(count, age)
   return {count = count, age = age, exp = age > 0 and num(now_ms + age), old = age > 0 and "(" .. num(now_ms - age + 1)}
 end
 
--- Adds the keys that a job may have to a list for DEL; all but its lock.
-local function job_keys(list, q, id)
+-- Adds the keys that a job may have to a list for DEL; all but its lock. childless: it was completed, which
+-- no job is while others of :dependencies or :unsuccessful are there.
+local function job_keys(list, q, id, childless)
   local key, n = q.b .. id, #list
   list[n + 1] = key
   list[n + 2] = key .. ":logs"
-  list[n + 3] = key .. ":dependencies"
-  list[n + 4] = key .. ":processed"
-  list[n + 5] = key .. ":failed"
-  list[n + 6] = key .. ":unsuccessful"
-  list[n + 7] = q.x .. "hist:" .. id
+  list[n + 3] = key .. ":processed"
+  list[n + 4] = key .. ":failed"
+  n = n + 5
+  if not childless then
+    list[n], list[n + 1] = key .. ":dependencies", key .. ":unsuccessful"
+    n = n + 2
+  end
+  if q.histories then
+    list[n] = q.x .. "hist:" .. id
+  end
 end
 
 -- The score is the instant. In one millisecond the order of finishing is kept in the fraction, in
@@ -55,7 +61,7 @@ local function retain(q, state, keep)
     if state == FAILED then
       q.leaves(q, ids[i])
     end
-    job_keys(q.gone, q, ids[i])
+    job_keys(q.gone, q, ids[i], state == COMPLETED)
   end
   count(q, "removed", #ids)
 end
@@ -81,7 +87,7 @@ local function finish_place(q, id, state, keep)
   end
   count(q, FINISHED[state])
   if keep.count == 0 then
-    job_keys(q.gone, q, id)
+    job_keys(q.gone, q, id, state == COMPLETED)
     count(q, "removed")
     return
   end

@@ -81,8 +81,13 @@ local function history(q, id, what, who, detail)
   local quoted = string.gsub(cjson.encode(who), "\\/", "/")
   call("RPUSH", key, '{"at":' .. now_text .. ',"what":"' .. what .. '","who":' .. quoted ..
        ',"detail":"' .. detail .. '"}')
-  call("LTRIM", key, -100, -1)
-  call("PEXPIRE", key, 604800000)
+  call("LTRIM", key, "-100", "-1")
+  call("PEXPIRE", key, num(HISTORY_MS))
+  if not q.wrote_history then
+    q.wrote_history, q.histories = true, true
+    q.changed[#q.changed + 1] = "emq:hist"
+    q.changed[#q.changed + 1] = now_text
+  end
 end
 
 -- Texts that end up as data, as in model/job.h.
