@@ -10,7 +10,7 @@ const { Keyspace, difference } = require('./lib/keyspace.js');
 const { Random, operation } = require('./lib/operations.js');
 const { BullmqPlayer, EmqPlayer } = require('./lib/players.js');
 
-const OPS = Number(process.env.EMQ_DIFFERENTIAL_OPS || 4000);
+const OPS = Number(process.env.EMQ_DIFFERENTIAL_OPS || 1000);
 const SEED = Number(process.env.EMQ_TEST_SEED || Math.floor(Math.random() * 2 ** 32));
 const SEQUENCE = 60; // operations on one queue
 let serial = 0;
@@ -30,7 +30,7 @@ class Match {
   }
 
   avoided(o, dump) {
-    return this.rows.some((row) => row.avoid && row.avoid(o, dump));
+    return this.rows.some((row) => row.avoid && row.avoid(o, dump, this.log));
   }
 
   // Undefined, or what differs after the operation.

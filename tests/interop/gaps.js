@@ -110,4 +110,26 @@ module.exports = [
     avoid: (o, dump) => o.op === 'resume' && dump.meta && dump.meta.concurrency && states(dump).active.length >= dump.meta.concurrency,
     proof: [{ op: 'concurrency', limit: 1 }, add(), add(), { op: 'take' }, { op: 'pause' }, { op: 'resume' }],
   },
+  {
+    name: 'a changed concurrency limit tells the workers',
+    why: 'BullMQ writes no marker, and a worker that sleeps at the old limit sleeps on',
+    avoid: (o, dump) => o.op === 'concurrency' && (dump.delayed || dump.wait || dump.prioritized),
+    proof: [add({ delay: STEP }), { op: 'pause' }, { op: 'concurrency', limit: 2 }, { op: 'concurrency', limit: 0 }],
+  },
+  {
+    name: 'a dedup id with a kept job gets no window',
+    why: 'the kept job takes the id over when its owner ends; BullMQ lets an add with `extend` put that on a timer',
+    avoid: (o, dump) => o.op === 'add' && o.opts.deduplication?.extend && dump[`dn:${o.opts.deduplication.id}`],
+    proof: [add(DEDUP_LAST), { op: 'take' }, add(DEDUP_LAST), add({ deduplication: { id: 'd0', ttl: STEP, extend: true } })],
+  },
+  {
+    name: 'who is put in front of a priority is in front of whom was put there before',
+    why: 'BullMQ gives both the same score, so that their ids decide',
+    avoid(o, dump, log) {
+      const front = (x) => x.op === 'release' || (x.op === 'priority' && x.lifo);
+      const priority = String(o.priority ?? dump[o.id]?.priority);
+      return front(o) && states(dump).prioritized.some((id) => dump[id].priority === priority && log.some((x) => front(x) && x.id === id));
+    },
+    proof: ['1', '2'].flatMap(() => add({ priority: 3 })).concat(['1', '2'].map((id) => ({ op: 'priority', id, priority: 3, lifo: true }))),
+  },
 ];
