@@ -32,41 +32,141 @@ if ARGV[6] ~= "" then
   began, ahead = born and string.sub(born, 2) or num(now_us), call("LLEN", stage)
 end
 
-local LETTERS = {T = "timestamp", D = "delay", P = "priority", G = "emq:group", S = "rjk", K = "parentKey",
-                 J = "parent", E = "emq:enc", U = "deid", W = "ttl", l = "lifo", x = "extend", r = "replace",
-                 k = "keep_last"}
-
--- The entry at ARGV[at] as a job with its options. Also answers where the next one is.
-local function read_job(at)
-  local j = {id = ARGV[at], name = ARGV[at + 1], data = ARGV[at + 2], opts = ARGV[at + 3], q = queue(ARGV[8])}
-  local word = ARGV[at + 4]
-  at = at + 5
-  for letter in string.gmatch(word, ".") do
-    if letter == "Q" then
-      j.q = queue(ARGV[6 + 2 * tonumber(ARGV[at])])
-      at = at + 1
-    elseif letter < "a" then
-      j[LETTERS[letter]] = ARGV[at]
-      at = at + 1
-    else
-      j[LETTERS[letter]] = true
-    end
-  end
-  j.timestamp = tonumber(j.timestamp or now_ms)
-  j.delay = tonumber(j.delay or 0)
-  j.priority = tonumber(j.priority or 0)
-  j.parent_lives = j.parentKey and call("EXISTS", j.parentKey) == 1
-  if j.deid then
-    j.dedup = {id = j.deid, ttl = tonumber(j.ttl or 0), extend = j.extend, replace = j.replace,
-               keep_last = j.keep_last}
-  end
-  return j, at
-end
-
 -- By number of the entry: where it begins, its id and key. What is not plain is a job of read_job() besides.
 local args, n = ARGV, 0
 local starts, ids, keys, special = {}, {}, {}, {}
+local records -- what the stage gets
 local custom = false -- is there an id that is not the counter's?
+
+-- What only entries with options, ids in use and stages need, made when it is wanted.
+local OTHERS
+local function others()
+  if OTHERS then
+    return OTHERS
+  end
+  local LETTERS = {T = "timestamp", D = "delay", P = "priority", G = "emq:group", S = "rjk", K = "parentKey",
+                   J = "parent", E = "emq:enc", U = "deid", W = "ttl", l = "lifo", x = "extend", r = "replace",
+                   k = "keep_last"}
+
+  -- The entry at ARGV[at] as a job with its options. Also answers where the next one is.
+  local function read_job(at)
+    local j = {id = ARGV[at], name = ARGV[at + 1], data = ARGV[at + 2], opts = ARGV[at + 3], q = queue(ARGV[8])}
+    local word = ARGV[at + 4]
+    at = at + 5
+    for letter in string.gmatch(word, ".") do
+      if letter == "Q" then
+        j.q = queue(ARGV[6 + 2 * tonumber(ARGV[at])])
+        at = at + 1
+      elseif letter < "a" then
+        j[LETTERS[letter]] = ARGV[at]
+        at = at + 1
+      else
+        j[LETTERS[letter]] = true
+      end
+    end
+    j.timestamp = tonumber(j.timestamp or now_ms)
+    j.delay = tonumber(j.delay or 0)
+    j.priority = tonumber(j.priority or 0)
+    j.parent_lives = j.parentKey and call("EXISTS", j.parentKey) == 1
+    if j.deid then
+      j.dedup = {id = j.deid, ttl = tonumber(j.ttl or 0), extend = j.extend, replace = j.replace,
+                 keep_last = j.keep_last}
+    end
+    return j, at
+  end
+
+  -- What stands in the way of an id: nil when it is free now, else its state. Records past their age and
+  -- jobs of stages that ended are gone for add.
+  local function in_the_way(q, id, key)
+    if call("EXISTS", key) == 0 then
+      return nil
+    end
+    local h = call("HMGET", key, "emq:stage", "emq:exp", "finishedOn")
+    local gone = {}
+    if h[1] then
+      local since, of = string.match(h[1], "^(%d+) %d+ (.*)$")
+      if of == stage and since == began or call("LINDEX", of, "0") == "b" .. since then
+        return 0
+      end
+    elseif h[2] and h[3] and tonumber(h[2]) <= now_ms then
+      call("ZREM", q.b .. "completed", id)
+      call("ZREM", q.b .. "failed", id)
+      count(q, "removed")
+    else
+      return rare().state_of(q, id)
+    end
+    rare().job_keys(gone, q, id)
+    call("DEL", unpack(gone))
+    return nil
+  end
+
+  -- Finds an id of the counter that is free. For a custom one: what the entry's outcome is if it is not.
+  local function avoid(i)
+    local q = special[i] and special[i].q or queue(args[8])
+    while true do
+      local state = in_the_way(q, ids[i], keys[i])
+      if not state then
+        return nil
+      elseif args[starts[i]] ~= "" then
+        if rare().exists(q) then
+          event(q, "duplicated", "jobId", ids[i])
+        end
+        return DUPLICATE, ids[i], state
+      end
+      ids[i] = num(call("INCR", q.b .. "id"))
+      keys[i] = q.b .. ids[i]
+    end
+  end
+
+  local record_b
+  records = {ahead == 0 and "b" .. began or nil}
+  local function stage_job(q, j)
+    if q.b ~= record_b then
+      record_b = q.b
+      records[#records + 1] = "q" .. q.b
+    end
+    j["emq:stage"] = began .. " " .. num(ahead + #records) .. " " .. stage
+    rare().store(q, j)
+    call("PEXPIRE", j.key, "86400000")
+    if j.delay > 0 or j.priority > 0 or j.lifo or j.dedup or j.parentKey then
+      records[#records + 1] = "+" .. cmsgpack.pack({j.id, j.name, j.timestamp, j.delay, j.priority, j.lifo or false,
+                                                    j.dedup or false, j.parentKey or false})
+    else
+      records[#records + 1] = "-" .. #j.id .. " " .. j.id .. j.name
+    end
+    return OK, j.id, 0
+  end
+
+  local function add_special(j, id, key)
+    local q = j.q
+    j.id, j.key = id, key
+    if stage then
+      return stage_job(q, j)
+    end
+    if j.dedup then
+      local owner, state = rare().dedup_admit(q, j)
+      if owner then
+        return DEDUPLICATED, owner, state
+      end
+    end
+    rare().store(q, j)
+    if j.parent_lives then
+      call("SADD", j.parentKey .. ":dependencies", key)
+    end
+    count(q, "added")
+    event(q, "added", "jobId", id, "name", j.name)
+    if j.delay > 0 then
+      place_delayed(q, id, j.timestamp + j.delay)
+      return OK, id, DELAYED
+    end
+    place_line(q, id, j.priority, j.lifo)
+    event(q, "waiting", "jobId", id)
+    return OK, id, j.priority > 0 and PRIORITIZED or WAITING
+  end
+
+  OTHERS = {read = read_job, avoid = avoid, add = add_special}
+  return OTHERS
+end
 
 local function read_entries(at)
   local first = queue(args[8])
@@ -77,7 +177,7 @@ local function read_entries(at)
     if args[at + 4] == "" and not stage then
       at = at + 5
     else
-      special[n], at = read_job(at)
+      special[n], at = others().read(at)
     end
     local q = special[n] and special[n].q or first
     q.adds = (q.adds or 0) + 1
@@ -102,94 +202,6 @@ local function give_ids()
   return call_list(keys, "EXISTS") > 0
 end
 
--- What stands in the way of an id: nil when it is free now, else its state. Records past their age and
--- jobs of stages that ended are gone for add.
-local function in_the_way(q, id, key)
-  if call("EXISTS", key) == 0 then
-    return nil
-  end
-  local h = call("HMGET", key, "emq:stage", "emq:exp", "finishedOn")
-  local gone = {}
-  if h[1] then
-    local since, of = string.match(h[1], "^(%d+) %d+ (.*)$")
-    if of == stage and since == began or call("LINDEX", of, "0") == "b" .. since then
-      return 0
-    end
-  elseif h[2] and h[3] and tonumber(h[2]) <= now_ms then
-    call("ZREM", q.b .. "completed", id)
-    call("ZREM", q.b .. "failed", id)
-    count(q, "removed")
-  else
-    return rare().state_of(q, id)
-  end
-  job_keys(gone, q, id)
-  call("DEL", unpack(gone))
-  return nil
-end
-
--- Finds an id of the counter that is free. For a custom one: what the entry's outcome is if it is not.
-local function avoid(i)
-  local q = special[i] and special[i].q or queue(args[8])
-  while true do
-    local state = in_the_way(q, ids[i], keys[i])
-    if not state then
-      return nil
-    elseif args[starts[i]] ~= "" then
-      if rare().exists(q) then
-        event(q, "duplicated", "jobId", ids[i])
-      end
-      return DUPLICATE, ids[i], state
-    end
-    ids[i] = num(call("INCR", q.b .. "id"))
-    keys[i] = q.b .. ids[i]
-  end
-end
-
-local records, record_b = {ahead == 0 and "b" .. began or nil}, nil
-local function stage_job(q, j)
-  if q.b ~= record_b then
-    record_b = q.b
-    records[#records + 1] = "q" .. q.b
-  end
-  j["emq:stage"] = began .. " " .. num(ahead + #records) .. " " .. stage
-  rare().store(q, j)
-  call("PEXPIRE", j.key, "86400000")
-  if j.delay > 0 or j.priority > 0 or j.lifo or j.dedup or j.parentKey then
-    records[#records + 1] = "+" .. cmsgpack.pack({j.id, j.name, j.timestamp, j.delay, j.priority, j.lifo or false,
-                                                  j.dedup or false, j.parentKey or false})
-  else
-    records[#records + 1] = "-" .. #j.id .. " " .. j.id .. j.name
-  end
-  return OK, j.id, 0
-end
-
-local function add_special(j, id, key)
-  local q = j.q
-  j.id, j.key = id, key
-  if stage then
-    return stage_job(q, j)
-  end
-  if j.dedup then
-    local owner, state = rare().dedup_admit(q, j)
-    if owner then
-      return DEDUPLICATED, owner, state
-    end
-  end
-  rare().store(q, j)
-  if j.parent_lives then
-    call("SADD", j.parentKey .. ":dependencies", key)
-  end
-  count(q, "added")
-  event(q, "added", "jobId", id, "name", j.name)
-  if j.delay > 0 then
-    place_delayed(q, id, j.timestamp + j.delay)
-    return OK, id, DELAYED
-  end
-  place_line(q, id, j.priority, j.lifo)
-  event(q, "waiting", "jobId", id)
-  return OK, id, j.priority > 0 and PRIORITIZED or WAITING
-end
-
 local function add_plain(q, at, id, key)
   local name = args[at + 1]
   call("HSET", key, "name", name, "data", args[at + 2], "opts", args[at + 3], "timestamp", now_text, "delay", "0",
@@ -207,13 +219,13 @@ local conflicts, seen, out, first = give_ids(), {}, {}, queue(args[8])
 for i = 1, n do
   local outcome, id, state
   if conflicts or seen[keys[i]] then
-    outcome, id, state = avoid(i)
+    outcome, id, state = others().avoid(i)
   end
   if custom then
     seen[keys[i]] = true
   end
   if not outcome and special[i] then
-    outcome, id, state = add_special(special[i], ids[i], keys[i])
+    outcome, id, state = others().add(special[i], ids[i], keys[i])
   elseif not outcome then
     outcome, id, state = add_plain(first, starts[i], ids[i], keys[i])
   end

@@ -52,7 +52,7 @@ end
 -- May each entry settle its job? Those that are not plain completions by the owner become special.
 local function look()
   local tokens = n > 0 and call("MGET", unpack(locks)) or {}
-  local children = {}
+  local children = {B .. "stalled"}
   for i = 1, n do
     local v = call("HMGET", keys[i], "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa")
     if special[i] or tokens[i] ~= args[starts[i] + 1] or not v[1] or v[3] or v[4] or v[5] or v[6] then
@@ -68,6 +68,7 @@ local function look()
   if call_list(children, "EXISTS") == 0 then
     return
   end
+  q.stalled = call("EXISTS", B .. "stalled") == 1
   for i = 1, n do
     local e = special[i] or ends(q).read(starts[i], keeps[i])
     if e.kind == "c" and not e.refused and ends(q).has_children(e) then
@@ -104,8 +105,13 @@ local function leave()
     return
   end
   local there = leave_active(q, leaving)
-  call_list(unlocked, "DEL")
-  call_list(leaving, "SREM", B .. "stalled")
+  finish_begin(q)
+  for i = 1, #unlocked do
+    q.gone[i] = unlocked[i]
+  end
+  if q.stalled then
+    call_list(leaving, "SREM", B .. "stalled")
+  end
   q.freed = true
   for i = 1, there and n or 0 do
     local e = special[i]
@@ -135,7 +141,8 @@ local taken = t.count > 0 and take(q, t) or 0
 -- The last one out says so; a slot may be free for others.
 local finished = (q.plus.completed or q.plus.failed) and true
 local slot = q.freed and q.concurrency > 0
-if slot or finished and not (t.jobs and #t.jobs > 0) then
+local busy = t.jobs and #t.jobs > 0 and t.mode ~= FIRE_AND_FORGET
+if slot or finished and not busy then
   finish_flush(q)
   flush(q)
   if call("LLEN", B .. "wait") + call("ZCARD", B .. "prioritized") > 0 then

@@ -6,7 +6,7 @@ local FINISHED = {[COMPLETED] = "completed", [FAILED] = "failed"}
 
 -- What is kept of a state: the newest `count` (-1 = all, 0 = none) of the last `age` ms (0 = of any).
 local function new_keep(count, age)
-  return {count = count, age = age, exp = age > 0 and num(now_ms + age), old = age > 0 and "(" .. num(now_ms - age + 1)}
+  return {count = count, age = age, exp = age > 0 and num(now_ms + age)}
 end
 
 -- Adds the keys that a job may have to a list for DEL; all but its lock. childless: it was completed, which
@@ -43,20 +43,16 @@ local function finish_score(q, state)
   return step == 0 and now_text or now_text .. format(".%04d", floor(step * 10000 / 4096 + 0.5))
 end
 
--- Drops the oldest of a state: those past the age, and beyond the count. At most 1,000 a time.
-local function retain(q, state, keep)
-  local key, excess = q.b .. FINISHED[state], 0
-  if keep.old then
-    excess = call("ZCOUNT", key, "-inf", keep.old)
+-- Answers the score of what was dropped, if it was one; scores are dear to print.
+local function drop_oldest(q, state, n)
+  local key, ids, score = q.b .. FINISHED[state], nil, 0
+  if n == 1 then
+    ids = call("ZPOPMIN", key)
+    score, ids[2] = tonumber(ids[2]), nil
+  else
+    ids = call("ZRANGE", key, "0", num(n - 1))
+    call("ZREMRANGEBYRANK", key, "0", num(n - 1))
   end
-  if keep.count > 0 then
-    excess = math.max(excess, call("ZCARD", key) - keep.count)
-  end
-  if excess <= 0 then
-    return
-  end
-  local ids = call("ZRANGE", key, "0", num(math.min(excess, 1000) - 1))
-  call("ZREMRANGEBYRANK", key, "0", num(#ids - 1))
   for i = 1, #ids do
     if state == FAILED then
       q.leaves(q, ids[i])
@@ -64,25 +60,47 @@ local function retain(q, state, keep)
     job_keys(q.gone, q, ids[i], state == COMPLETED)
   end
   count(q, "removed", #ids)
+  return score
+end
+
+-- Drops the oldest of a state: beyond the count, and those past the age. At most 1,000 a time for each.
+local function retain(q, state, keep)
+  local key, oldest = q.b .. FINISHED[state], 0
+  if keep.count > 0 then
+    local excess = call("ZCARD", key) - keep.count
+    if excess > 0 then
+      oldest = drop_oldest(q, state, math.min(excess, 1000))
+    end
+  end
+  if keep.age > 0 and oldest < now_ms - keep.age + 1 then -- else what is left is younger
+    local old = call("ZCOUNT", key, "-inf", "(" .. num(now_ms - keep.age + 1))
+    if old > 0 then
+      drop_oldest(q, state, math.min(old, 1000))
+    end
+  end
+end
+
+local function finish_begin(q)
+  if not q.done then
+    q.done, q.gone, q.keep, q.top = {}, {}, {}, {}
+  end
 end
 
 local function finish_flush(q)
-  if q.done then
-    for state, list in pairs(q.done) do
-      call_list(list, "ZADD", q.b .. FINISHED[state])
-      retain(q, state, q.keep[state])
-    end
+  finish_begin(q)
+  for state, list in pairs(q.done) do
+    call_list(list, "ZADD", q.b .. FINISHED[state])
+    retain(q, state, q.keep[state])
   end
-  if q.gone then
-    call_list(q.gone, "DEL")
-  end
-  q.done, q.gone, q.keep, q.top = {}, {}, {}, q.top or {}
+  call_list(q.gone, "DEL")
+  q.done, q.gone, q.keep = {}, {}, {}
 end
 
 -- Collects the job's place under this rule, or its deletion. What waits under another rule comes first.
 local function finish_place(q, id, state, keep)
-  local rule = q.keep and q.keep[state]
-  if rule ~= keep and not (rule and rule.count == keep.count and rule.age == keep.age) then
+  finish_begin(q)
+  local rule = q.keep[state]
+  if rule and rule ~= keep and not (rule.count == keep.count and rule.age == keep.age) then
     finish_flush(q)
   end
   count(q, FINISHED[state])
@@ -92,11 +110,8 @@ local function finish_place(q, id, state, keep)
     return
   end
   q.keep[state] = keep
-  local list = q.done[state]
-  if not list then
-    list = {}
-    q.done[state] = list
-  end
+  local list = q.done[state] or {}
+  q.done[state] = list
   local n = #list
   list[n + 1] = finish_score(q, state)
   list[n + 2] = id

@@ -1,5 +1,6 @@
 -- Taking from a line in which jobs stand that are not plainly to be handed out: without a record, with a
 -- deferred failure, to be popped, for others, or longer together than one answer may be.
+--@include lib/complete.lua
 --@include lib/rare.lua
 
 local BYTES_MAX = 8388608 -- of records in one answer

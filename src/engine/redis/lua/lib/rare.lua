@@ -1,5 +1,5 @@
 -- What the usual case does not need, made when it is wanted.
---@include lib/complete.lua
+--@include lib/line.lua
 
 local RARE
 local function rare()
@@ -59,7 +59,7 @@ local function rare()
   end
 
   RARE = {
-    exists = exists, store = store, dedup_admit = dedup_admit, dedup_end = dedup_end, promote_due = promote_due,
+    exists = exists, store = store, job_keys = job_keys, dedup_admit = dedup_admit, dedup_end = dedup_end, promote_due = promote_due,
     finish = finish, own_opts = own_opts, stall = stall, owns = owns, last_token = last_token,
     in_active = in_active, state_of = state_of, history = history, place_delayed = place_delayed,
     limit_open = limit_open, limit_close = limit_close, taken_again = taken_again,

@@ -46,6 +46,46 @@ end
 
 --@include lib/mixed.lua
 
+-- The record of a job that is plainly to be handed out, how often it was started, its bytes; else nil.
+local function read_plain(t, key)
+  local flat, data, started, bytes = try("HGETALL", key), false, nil, t.bytes
+  for i = 1, #flat, 2 do
+    local field, value = flat[i], flat[i + 1]
+    bytes = bytes + #value
+    if field == "data" then
+      data = true
+    elseif field == "ats" then
+      started = value
+    elseif field == "defa" or field == "rjk" then
+      return nil
+    end
+  end
+  if not data or bytes >= BYTES_MAX then
+    return nil
+  end
+  t.bytes = bytes
+  return flat, started
+end
+
+-- One job is moved at once, and back when it is not plainly to be handed out.
+local function take_one(q, t)
+  local id = call("LMOVE", q.b .. "wait", q.b .. "active", "RIGHT", "LEFT")
+  if not id then
+    t.empty = t.empty + 1
+    return
+  end
+  local key = q.b .. id
+  local flat, started = read_plain(t, key)
+  if flat then
+    t.used, t.active = t.used + 1, t.active + 1
+    hand_out(q, t, id, key, flat, started)
+  else
+    call("LREM", q.b .. "active", "1", id)
+    call("RPUSH", q.b .. "wait", id)
+    mixed(q, t, WAITING)
+  end
+end
+
 -- Takes from one line. What is not plainly to be handed out is left to mixed().
 local function take_line(q, t, line)
   local n = room(q, t)
@@ -53,28 +93,21 @@ local function take_line(q, t, line)
     return
   end
   flush(q)
-  local ids = peek(q, line, n)
-  local keys, flats, started, bytes = {}, {}, {}, 0
-  for i = 1, #ids do
-    local key = q.b .. ids[i]
-    local flat, data = try("HGETALL", key), false
-    for k = 1, #flat, 2 do
-      local field, value = flat[k], flat[k + 1]
-      bytes = bytes + #value
-      if field == "data" then
-        data = true
-      elseif field == "ats" then
-        started[i] = value
-      elseif field == "defa" or field == "rjk" then
-        return mixed(q, t, line)
-      end
-    end
-    if not data or bytes >= BYTES_MAX or t.mode == FIRE_AND_FORGET then
+  if t.mode == FIRE_AND_FORGET then
+    return mixed(q, t, line)
+  elseif n == 1 and line == WAITING then
+    return take_one(q, t)
+  end
+  local ids, keys, flats, started = peek(q, line, n), {}, {}, {}
+  local taken, before = #ids, t.bytes
+  for i = 1, taken do
+    keys[i] = q.b .. ids[i]
+    flats[i], started[i] = read_plain(t, keys[i])
+    if not flats[i] then
+      t.bytes = before
       return mixed(q, t, line)
     end
-    keys[i], flats[i] = key, flat
   end
-  local taken = #ids
   t.empty = t.empty + (taken < n and 1 or 0)
   if taken == 0 then
     return
@@ -85,10 +118,10 @@ local function take_line(q, t, line)
   else
     call("LTRIM", q.b .. "wait", "0", num(-taken - 1))
   end
+  t.used, t.active = t.used + taken, t.active + taken
   for i = 1, taken do
     hand_out(q, t, ids[i], keys[i], flats[i], started[i])
   end
-  t.used, t.active, t.bytes = t.used + taken, t.active + taken, bytes
 end
 
 -- The seven arguments of a take.
