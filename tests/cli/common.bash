@@ -1,11 +1,13 @@
-# Shared by the bats files: a fresh store per test, the built program on PATH.
+# Shared by the bats files: a fresh store per test, the built program on PATH. Under tests/lib/with_server
+# the store is that server.
 bats_require_minimum_version 1.5.0
 
 setup() {
     EMQ_DIR=${EMQ_BUILD:-$BATS_TEST_DIRNAME/../../build}
     PATH=$EMQ_DIR:$PATH
     BOX=$(mktemp -d)
-    export EMQ_URL="sqlite:$BOX/queue.db"
+    export EMQ_URL="${EMQ_TEST_SERVER:-sqlite:$BOX/queue.db}"
+    [ -z "${EMQ_TEST_SERVER:-}" ] || redis-cli -u "$EMQ_TEST_SERVER" flushall >/dev/null
     unset XDG_STATE_HOME NO_COLOR
     cd "$BOX" || return
 }

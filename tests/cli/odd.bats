@@ -43,7 +43,7 @@ load common
     expect 0 bash -c 'emq work q --exit-when-empty --verbose -- cat <&- 2>&- >&-'
     expect 0 emq stats q
     [ -z "$stderr" ]
-    [ "$(head -c 8 queue.db-emq)" = EMQBELL1 ]
+    [ -n "${EMQ_TEST_SERVER:-}" ] || [ "$(head -c 8 queue.db-emq)" = EMQBELL1 ]
 }
 
 @test "a reader that goes away ends the program silently and soon" {
