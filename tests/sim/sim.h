@@ -56,6 +56,7 @@ struct sim {
     struct emq__engine *under; /* without, under the check decorator */
     uint64_t seed, random;
     int step;
+    int64_t safe_ms; /* so long before its end a worker stops believing in a lock */
     bool faults;
     struct sim_worker workers[SIM_WORKERS];
     struct sim_job jobs[SIM_JOBS];

@@ -53,11 +53,11 @@ static bool is_of(const struct rd_ear *ear, pid_t thread, emq_str prefix, emq_st
 }
 
 /* Workers whose thread has ended are none any more. */
-static void reap(struct rd_waits *w)
+static void reap(struct rd_waits *w, bool at_once)
 {
     struct emq__mono now = emq__mono_now();
 
-    if (emq__mono_diff_ms(w->reaped_at, now) < REAP_MS)
+    if (!at_once && emq__mono_diff_ms(w->reaped_at, now) < REAP_MS)
         return;
     w->reaped_at = now;
     for (struct rd_ear *ear = w->ears; ear; ear = ear->next)
@@ -88,7 +88,7 @@ static struct rd_ear *borrow(struct rd_engine *e, emq_str prefix, emq_str queue,
     struct rd_ear *ear;
 
     pthread_mutex_lock(&w->mu);
-    reap(w);
+    reap(w, false);
     for (ear = w->ears; ear; ear = ear->next)
         if (!ear->busy && is_of(ear, gettid(), prefix, queue))
             break;
@@ -199,7 +199,7 @@ void rd_worker_seen(struct rd_engine *e, emq_str prefix, emq_str queue, emq_str 
     for (ear = w->ears; ear && !is_of(ear, thread, prefix, queue);)
         ear = ear->next;
     if (!ear) {
-        reap(w);
+        reap(w, true);
         ear = idle(w, SIZE_MAX);
         if (ear) {
             ear->thread = thread;
