@@ -251,7 +251,7 @@ REDIS_TEST(there_is_room_before_the_first_of_a_priority_that_bullmq_counts_from_
     struct emq__job *j = must_take(t, "q");
     release_ok(t, j, 0);
     CHECK_IDS(t, "q", EMQ_PRIORITIZED, "1 2 3");
-    CHECK_DO("21474836481", "ZSCORE emq:q:prioritized 1");
+    CHECK_DO("21474836482", "ZSCORE emq:q:prioritized 1");
 }
 
 REDIS_TEST(a_take_leaves_a_marker_for_the_next_worker_while_there_is_work)
