@@ -52,6 +52,24 @@ static int open_store(struct cli *cli)
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
 }
 
+/* Other users may read a process' arguments: a password in one of them is overwritten, and a copy of it used
+ * instead, which lives as long as the process. */
+static char *hide_password(char *arg)
+{
+    char *url = strncmp(arg, "--url=", 6) == 0 ? arg + 6 : arg;
+    char *who = strncmp(url, "redis", 5) == 0 ? strstr(url, "://") : NULL;
+    char *at = who ? strrchr(who, '@') : NULL, *param = who ? strstr(who, "password=") : NULL;
+    char *copy = at || param ? strdup(arg) : NULL;
+
+    if (!copy)
+        return arg;
+    for (char *p = at ? who + 3 : NULL; p && p < at; p++)
+        *p = 'x';
+    for (char *p = param ? param + 9 : NULL; p && *p && *p != '&'; p++)
+        *p = 'x';
+    return copy;
+}
+
 /* For a verb without a command, "--" only says that no more options follow. */
 static void join_rest(struct cli *cli, const char **words)
 {
@@ -129,9 +147,12 @@ static int run(struct cli *cli, int argc, char **argv)
     int code = CLI_AGAIN;
     if (all && words && cli->options) {
         int n = 0;
-        for (int i = 1; i < argc; i++)
+        bool ours = true; /* behind "--" stands somebody else's command */
+        for (int i = 1; i < argc; i++) {
+            ours = ours && strcmp(argv[i], "--") != 0;
             if (i != at)
-                all[n++] = argv[i];
+                all[n++] = ours ? hide_password(argv[i]) : argv[i];
+        }
         cli->args.options[0] = cli->verb->options;
         cli->args.into[0] = cli->options;
         cli->args.options[1] = cli_global_options;

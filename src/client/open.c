@@ -163,7 +163,12 @@ static emq_status resolve_url(emq_str url, struct emq__arena *mem, emq_str *out,
     if (url.len == 0)
         return default_file(mem, out, err);
     *out = url;
-    return EMQ_OK;
+    if (!emq__str_is(url, "redis:"))
+        return EMQ_OK;
+    *out = emq_cstr(getenv("REDIS_URL"));
+    return out->len > 0 ? EMQ_OK
+                        : emq__fail(err, EMQ_E_INVALID, 0, where_open,
+                                    "\"redis:\" means the URL in REDIS_URL, which is not set");
 }
 
 /* The same store for a process in another folder: programs of a worker get it in EMQ_URL. A folder
