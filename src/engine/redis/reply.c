@@ -10,6 +10,12 @@
 #include <read.h> /* of hiredis */
 #include <string.h>
 
+#ifdef EMQ_HIREDIS_1
+typedef size_t array_len;
+#else
+typedef int array_len;
+#endif
+
 /* While an array is filled its members are still written. */
 struct node {
     struct rd_reply reply; /* first */
@@ -82,7 +88,7 @@ static void *create_string(const redisReadTask *task, char *text, size_t len)
     return made;
 }
 
-static void *create_array(const redisReadTask *task, int n)
+static void *create_array(const redisReadTask *task, array_len n)
 {
     struct rd_parser *p = task->privdata;
     struct node *made = new_node(task, RD_ARR);
