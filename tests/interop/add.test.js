@@ -3,7 +3,7 @@
 // What one side adds, the other works: data, options, order, dedup, ids.
 'use strict';
 
-const { assert, both, each, file, open, redis, until } = require('./lib/harness.js');
+const { assert, both, each, file, meet, open, redis, test, until } = require('./lib/harness.js');
 
 const DATA = {
   'an object': { a: 1, 'ключ': 'значение', nested: { list: [1, 2, { x: null }], empty: {} } },
@@ -37,6 +37,33 @@ both('data of a megabyte pass', async ({ q, p, w }) => {
   const id = await p.add(q, 'job', { do: 'return', value: 'ok', big });
   assert.deepEqual(await w.finished(q, id), { value: 'ok' });
   assert.equal((await w.job(q, id)).data.big, big);
+});
+
+test('text and bytes that EchoMQ adds are strings for BullMQ and themselves for EchoMQ', async (t) => {
+  const { q, made: [emq, node] } = meet(t, 'emq', 'bullmq');
+  const text = 'no JSON: ü "quoted" \\ and\nlines';
+  const bytes = Buffer.from([0, 255, 1, 254, 10]);
+  const ids = [await emq.addBytes(q, 'job', text), await emq.addBytes(q, 'job', bytes)];
+  assert.equal((await node.job(q, ids[0])).data, text);
+  assert.equal((await node.job(q, ids[1])).data, bytes.toString('base64'));
+  const back = await Promise.all(ids.map((id) => emq.run('show', q, id, '--data')));
+  assert.deepEqual(back.map((r) => r.out), [Buffer.from(text), bytes]);
+  // And as results of programs that write them.
+  await emq.work(q, { command: ['cat'] });
+  assert.deepEqual(await node.finished(q, ids[0]), { value: text });
+  assert.deepEqual(await node.finished(q, ids[1]), { value: bytes.toString('base64') });
+  const results = await Promise.all(ids.map((id) => emq.run('show', q, id, '--result')));
+  assert.deepEqual(results.map((r) => r.out), [Buffer.from(text), bytes]);
+});
+
+test('a program gets the JSON of BullMQ byte for byte', async (t) => {
+  const { q, made: [emq, node] } = meet(t, 'emq', 'bullmq');
+  await emq.work(q, { command: ['cat'] });
+  for (const data of [{ a: [1, { b: null }], 'ü': '\u0001' }, 'text', 0.1, [], {}]) {
+    const id = await node.add(q, 'job', data);
+    assert.deepEqual(await node.finished(q, id), { value: data });
+    assert.equal((await emq.run('show', q, id, '--result')).out.toString(), await redis.hget(`bull:${q}:${id}`, 'data'));
+  }
 });
 
 both('the name of a job and its own id pass', async ({ q, p, w }) => {

@@ -4,6 +4,7 @@
 'use strict';
 
 const { QueueEvents } = require('bullmq');
+const { EmqSide } = require('./lib/emq_side.js');
 const { assert, both, connection, each, file, open, redis, until } = require('./lib/harness.js');
 
 const NAMES = [
@@ -144,6 +145,19 @@ each('administration is heard', async ({ q, side, node, keep }) => {
     ['removed', { jobId: b, prev: 'prioritized' }],
     ['cleaned', { count: '1' }],
   ]);
+});
+
+both('emq tail tells every event of the stream as it is', async ({ q, p, w, keep }) => {
+  await w.work(q);
+  const id = await p.add(q, 'job', { do: 'tell', progress: [{ at: 1 }], value: { a: 'ü "q"' } });
+  await p.finished(q, id);
+  await p.finished(q, await p.add(q, 'job', { do: 'throw', message: 'no "luck"' }, { attempts: 2 }));
+  await w.pause(q);
+  const emq = new EmqSide({ url: process.env.EMQ_TEST_SERVER, keep });
+  const told = (await emq.ok('tail', q, '--all', '--wait', '0', '--json')).trim().split('\n').map((l) => JSON.parse(l));
+  const stream = await redis.xrange(`bull:${q}:events`, '-', '+');
+  assert.deepEqual(told.map((e) => [e.id, e.event, e.jobId]), stream.map(([at, f]) => [at, f[1], f[2] === 'jobId' ? f[3] : undefined]));
+  assert.deepEqual(told.find((e) => e.event === 'completed').returnvalue, { a: 'ü "q"' });
 });
 
 both('a recovered job is heard', async ({ q, p, w, keep }) => {

@@ -63,6 +63,24 @@ both('a retry with a long backoff waits among the delayed', async ({ q, p, w }) 
   assert.deepEqual([job.delay, job.attemptsMade, job.failedReason], [100000, 1, 'x']);
 });
 
+both('as many stacks are kept as the adding side said', async ({ q, p, w, names }) => {
+  await w.work(q);
+  const opts = names[0] === 'emq' ? {} : { stackTraceLimit: 2 }; // EchoMQ says 10
+  const id = await p.add(q, 'job', { do: 'throw', message: 'x' }, { attempts: 12, ...opts });
+  await p.finished(q, id);
+  assert.equal((await p.job(q, id)).stacktrace.length, names[0] === 'emq' ? 10 : 2);
+});
+
+both('the rate limit of a queue holds', async ({ q, p, w, made, redis }) => {
+  const ids = [];
+  for (let i = 0; i < 3; i++) ids.push(await p.add(q, 'job', {}));
+  await redis.hset(`bull:${q}:meta`, 'max', 1, 'duration', 400);
+  for (const side of made) await side.work(q, { concurrency: 3 });
+  await until('all are done', async () => (await p.counts(q)).completed === 3);
+  const starts = (await p.jobs(q, 'completed')).map((j) => j.processedOn).sort();
+  for (let i = 1; i < 3; i++) assert.ok(starts[i] - starts[i - 1] >= 300, `${starts[i] - starts[i - 1]} ms apart`);
+});
+
 both('progress and log lines are there while the job runs', async ({ q, p, w }) => {
   await w.work(q);
   const id = await p.add(q, 'job', { do: 'tell', progress: [10, { done: 3, of: 7 }], logs: ['a line', 'another: ü'], value: 0 });
