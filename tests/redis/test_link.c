@@ -11,13 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct server *the_server(void)
-{
-    return server_of_program(SERVER_REDIS);
-}
-
-#define SERVER_DO(...) server_command(the_server(), __VA_ARGS__)
-
 static struct proxy start_fresh(void)
 {
     struct proxy p;
@@ -435,7 +428,7 @@ EMQ_TEST(scripts_that_are_flushed_at_any_time_are_loaded_again)
 
 EMQ_TEST(a_server_that_restarts_is_waited_for)
 {
-    struct server *s = server_start(&(struct server_opts){.aof = true});
+    struct server *s = START(.aof = true);
     struct act a = {.e = open_port(s->port, PATIENCE_MS)};
     struct emq__stats_res res;
 

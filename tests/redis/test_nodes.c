@@ -103,7 +103,7 @@ static struct cluster start_cluster(void)
     struct cluster c;
 
     for (int i = 0; i < NODES; i++)
-        c.nodes[i] = server_start(&(struct server_opts){.cluster = true});
+        c.nodes[i] = START(.cluster = true);
     server_join(c.nodes, NODES);
     (void)snprintf(c.url, sizeof c.url, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d",
                    c.nodes[0]->port, c.nodes[1]->port);
@@ -313,7 +313,7 @@ EMQ_TEST(a_slot_that_is_being_moved_under_load_loses_and_doubles_nothing)
 EMQ_TEST(a_node_that_dies_is_replaced_by_its_replica)
 {
     struct cluster c = start_cluster();
-    struct server *replica = server_start(&(struct server_opts){.cluster = true});
+    struct server *replica = START(.cluster = true);
     struct emq__engine *e = open_url(c.url, LONG_MS);
     int node = node_of_slot(slot_of("{a}"));
     struct emq__mono start = emq__mono_now();
@@ -354,16 +354,16 @@ static struct watched start_watched(const char *params)
     struct watched w;
     struct emq__mono start = emq__mono_now();
 
-    w.primary = server_start(&(struct server_opts){.conf = "repl-diskless-sync-delay 0"});
+    w.primary = START(.conf = "repl-diskless-sync-delay 0");
     (void)snprintf(conf, sizeof conf, "replicaof 127.0.0.1 %d", w.primary->port);
-    w.replica = server_start(&(struct server_opts){.conf = conf});
+    w.replica = START(.conf = conf);
     until_replicated(w.primary);
     (void)snprintf(
         sentinel_conf, sizeof sentinel_conf,
         "sentinel monitor main 127.0.0.1 %d 1\nsentinel down-after-milliseconds main 2000\n"
         "sentinel failover-timeout main 10000",
         w.primary->port);
-    w.sentinel = server_start(&(struct server_opts){.sentinel = true, .conf = sentinel_conf});
+    w.sentinel = START(.sentinel = true, .conf = sentinel_conf);
     while (!strstr(server_command(w.sentinel, "SENTINEL MASTER main"), "num-slaves\n1")) {
         CHECK(since(start) < LONG_MS);
         nap_ms(10);

@@ -11,12 +11,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-static struct server *the_server(void)
-{
-    return server_of_program(SERVER_REDIS);
-}
-
-#define SERVER_DO(...)          server_command(the_server(), __VA_ARGS__)
 #define CHECK_TEXT(error, part) check_has(emq_cstr((error).text), part, __FILE__, __LINE__)
 
 static emq_status try_as(const char *user_password, const char *path, emq_error *err)
@@ -50,7 +44,7 @@ EMQ_TEST(a_wrong_password_is_refused_and_not_shown)
 
 EMQ_TEST(a_server_that_wants_a_password_says_so)
 {
-    struct server *s = server_start(&(struct server_opts){.password = "secret"});
+    struct server *s = START(.password = "secret");
     struct emq__engine *e;
     emq_error err = {0};
     char url[100];
@@ -83,7 +77,7 @@ EMQ_TEST(a_user_who_may_not_run_scripts_is_told_which_right_is_missing)
 
 EMQ_TEST(a_read_only_replica_is_refused_at_the_open)
 {
-    struct server *replica = server_start(&(struct server_opts){0});
+    struct server *replica = start_plain();
     struct emq__engine *e;
     emq_error err = {0};
 
@@ -95,7 +89,7 @@ EMQ_TEST(a_read_only_replica_is_refused_at_the_open)
 
 EMQ_TEST(a_server_that_becomes_a_replica_is_waited_for_and_then_named)
 {
-    struct server *s = server_start(&(struct server_opts){0});
+    struct server *s = start_plain();
     struct add a = {.e = open_port(s->port, SHORT_MS), .session = ""};
 
     CHECK_STATUS_ERR(add_data(&a, S("1")), EMQ_OK, &a.err);
@@ -128,7 +122,7 @@ static void *run_for_ever(void *arg)
 
 EMQ_TEST(a_server_held_by_a_script_is_busy_and_serves_again_later)
 {
-    struct server *s = server_start(&(struct server_opts){.conf = "busy-reply-threshold 20"});
+    struct server *s = START(.conf = "busy-reply-threshold 20");
     struct emq__engine *other = open_port(s->port, PATIENCE_MS);
     struct add a = {.e = open_port(s->port, SHORT_MS), .session = ""};
     pthread_t thread;
@@ -152,7 +146,7 @@ EMQ_TEST(a_server_held_by_a_script_is_busy_and_serves_again_later)
 
 EMQ_TEST(a_server_out_of_memory_adds_nothing_and_says_so)
 {
-    struct server *s = server_start(&(struct server_opts){0});
+    struct server *s = start_plain();
     struct add a = {.e = open_port(s->port, PATIENCE_MS), .session = ""};
 
     CHECK_STATUS_ERR(add_data(&a, S("1")), EMQ_OK, &a.err);
@@ -180,7 +174,7 @@ static void look_for_policy(void *user, int level, emq_str text)
 
 EMQ_TEST(a_server_that_may_evict_jobs_is_warned_of)
 {
-    struct server *s = server_start(&(struct server_opts){.conf = "maxmemory-policy allkeys-lru"});
+    struct server *s = START(.conf = "maxmemory-policy allkeys-lru");
     struct seen seen = {0};
     struct emq__engine_config cfg = {.log = {look_for_policy, &seen}};
     struct emq__arena mem = {0};

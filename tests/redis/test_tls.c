@@ -11,7 +11,7 @@
 
 static struct server *start(void)
 {
-    return server_start(&(struct server_opts){.tls = true});
+    return START(.tls = true);
 }
 
 static const char *url_of(const struct server *s, const char *host, int port, const char *more)
@@ -93,7 +93,7 @@ EMQ_TEST(a_server_that_asks_for_a_certificate_gets_it)
 
 EMQ_TEST(a_server_without_tls_and_one_with_it_are_told_apart)
 {
-    struct server *plain = server_of_program(SERVER_REDIS), *s = start();
+    struct server *plain = the_server(), *s = start();
     struct emq__engine *e;
     emq_error err = {0};
     char url[100];

@@ -11,13 +11,6 @@
 #include <stdatomic.h>
 #include <time.h>
 
-static struct server *the_server(void)
-{
-    return server_of_program(SERVER_REDIS);
-}
-
-#define SERVER_DO(...) server_command(the_server(), __VA_ARGS__)
-
 static struct emq__engine *open_fresh(void)
 {
     (void)SERVER_DO("FLUSHALL");
