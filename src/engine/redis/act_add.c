@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "engine/redis/admin.h"
 
 enum { WORD_MAX = 20 };
 
@@ -174,14 +175,22 @@ emq_status rd_add(struct emq__engine *e, const struct emq__add_req *req, struct 
 emq_status rd_publish(struct emq__engine *e, const struct emq__publish_req *req,
                       struct emq__publish_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct rd_args *a = rd_args_new(e, RD_LUA_publish, req->prefix, EMQ_STR_LIT(""), mem);
-    const struct rd_reply *r;
+    emq_str next = {0};
+    emq_status s;
 
-    rd_arg_call(a, req->call);
-    rd_arg_str(a, req->stage);
-    emq_status s = rd_eval(a, &r, err);
-    if (s != EMQ_OK)
-        return s;
-    *res = (struct emq__publish_res){.now_ms = rd_i64(rd_at(r, 0)), .count = rd_i64(rd_at(r, 2))};
-    return (emq_status)rd_i64(rd_at(r, 1));
+    for (int64_t slices = 0;; slices++) {
+        struct rd_args *a = rd_args_new(e, RD_LUA_publish, req->prefix, EMQ_STR_LIT(""), mem);
+        const struct rd_reply *r;
+        rd_arg_call(a, req->call);
+        rd_arg_str(a, req->stage);
+        rd_arg_str(a, next);
+        s = rd_eval(a, &r, err);
+        if (s != EMQ_OK)
+            return rd_partly(s, slices, "publish", err);
+        *res =
+            (struct emq__publish_res){.now_ms = rd_i64(rd_at(r, 0)), .count = rd_i64(rd_at(r, 2))};
+        next = rd_str(rd_at(r, 3));
+        if (next.len == 0)
+            return (emq_status)rd_i64(rd_at(r, 1));
+    }
 }

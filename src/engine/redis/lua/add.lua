@@ -85,7 +85,8 @@ local function others()
     local gone = {}
     if h[1] then
       local since, of = string.match(h[1], "^(%d+) %d+ (.*)$")
-      if of == stage and since == began or call("LINDEX", of, "0") == "b" .. since then
+      if of == stage and since == began or call("LINDEX", of, "0") == "b" .. since or
+         call("LLEN", of .. ":" .. since) > 1 then
         return 0
       end
     elseif h[2] and h[3] and tonumber(h[2]) <= now_ms then
@@ -125,6 +126,7 @@ local function others()
       record_b = q.b
       records[#records + 1] = "q" .. q.b
     end
+    q.staged = (q.staged or 0) + 1
     j["emq:stage"] = began .. " " .. num(ahead + #records) .. " " .. stage
     rare().store(q, j)
     call("PEXPIRE", j.key, "86400000")
@@ -234,6 +236,12 @@ end
 if stage then
   call_list(records, "RPUSH", stage)
   call("PEXPIRE", stage, "3600000")
+  for _, q in pairs(queues) do
+    if q.staged then
+      call("HINCRBY", q.x .. "stages", began .. " " .. stage, num(q.staged))
+      call("PEXPIRE", q.x .. "stages", "86400000")
+    end
+  end
 end
 save()
 local reply = {now_ms, out}

@@ -9,6 +9,7 @@
 --@include lib/receipt.lua
 --@include lib/active.lua
 --@include lib/stall.lua
+--@include lib/publish.lua
 local SCAN, LOOK_MS = 5000, 5000
 local done = receipt_find(ARGV[4], ARGV[5], "sweep")
 if done then
@@ -103,6 +104,20 @@ local function drop_expired(state)
   count(q, "removed", #gone)
 end
 
+-- Goes on with a publication whose publisher may be gone. Answers whether there is more of it.
+local function go_on_publishing()
+  for _, field in ipairs(call("HKEYS", X .. "stages")) do
+    local born, stage = string.match(field, "^(%d+) (.*)$")
+    local published, finished = publish_slice(stage .. ":" .. born)
+    if published then
+      return not finished
+    elseif call("LINDEX", stage, "0") ~= "b" .. born then
+      call("HDEL", X .. "stages", field) -- it ended
+    end
+  end
+  return false
+end
+
 finish_flush(q)
 if call("SET", X .. "trim", "1", "PX", 1000, "NX") then
   drop_expired(COMPLETED)
@@ -110,6 +125,7 @@ if call("SET", X .. "trim", "1", "PX", 1000, "NX") then
 end
 
 local ids, from, more = window()
+more = go_on_publishing() or more
 local out, waits = ended(ids)
 local left = #out - tonumber(ARGV[7])
 if left > 0 then
