@@ -23,6 +23,9 @@ struct rd_args {
     emq_error why;
 };
 
+/* X and a suffix; ptr is NULL without memory. */
+emq_str rd_private_key(const struct rd_args *a, const char *suffix);
+
 /* A final error reply to a script, with the key that has the wrong type named when that is it. */
 emq_status rd_script_failed(const struct rd_args *a, const struct rd_said *said, size_t node,
                             emq_error *err);

@@ -144,6 +144,16 @@ emq_status rd_wait_connect(struct rd_engine *e, size_t node, emq_str name, struc
     return s == EMQ_OK ? rd_talk_open(t, e, &addr, name, end, err) : s;
 }
 
+/* What will pass, a lost connection too, is no failure of a wait: the caller looks, and that says so if it
+ * has not passed. */
+static emq_status moment(const struct rd_waiting *w)
+{
+    struct emq__mono soon = emq__mono_add_ms(emq__mono_now(), RD_MOMENT_MS);
+
+    (void)rd_conn_wait(NULL, 0, POLLIN, w->place->fd, soon.us < w->end.us ? soon : w->end);
+    return rd_wait_look(w) == EMQ_CANCELLED ? EMQ_CANCELLED : EMQ_TIMEOUT;
+}
+
 emq_status rd_wait_refused(const struct rd_waiting *w, size_t node, const struct rd_reply *r,
                            emq_error *err)
 {
@@ -156,8 +166,7 @@ emq_status rd_wait_refused(const struct rd_waiting *w, size_t node, const struct
         return rd_error_fail(&said, &rd_node_at(w->e, node)->addr, "wait", err);
     if (w->e->cluster)
         (void)rd_cluster_refresh(w->e, soon, NULL);
-    (void)rd_conn_wait(NULL, 0, POLLIN, w->place->fd, soon.us < w->end.us ? soon : w->end);
-    return EMQ_TIMEOUT;
+    return moment(w);
 }
 
 /* ---- the act --------------------------------------------------------------------------------- */
@@ -192,6 +201,8 @@ emq_status rd_wait(struct emq__engine *engine, const struct emq__wait_req *req,
     if (s == EMQ_EMPTY)
         s = req->n > 0 && events_of(req->queues[0], &queue) ? rd_stream_wait(&w, queue, err)
                                                             : rd_ear_wait(&w, err);
+    if (s == EMQ_E_UNAVAIL)
+        s = moment(&w);
     atomic_store(&w.place->taken, false);
     res->now_ms = rd_clock_now_ms(e);
     return s;
