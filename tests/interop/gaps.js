@@ -62,7 +62,8 @@ module.exports = [
   {
     name: 'a lifo job with a priority goes to the front of that priority',
     why: 'BullMQ puts it behind its equals, as if it were none',
-    avoid: (o) => o.op === 'add' && o.opts.lifo && o.opts.priority,
+    avoid: (o, dump) =>
+      (o.op === 'add' && o.opts.lifo && o.opts.priority) || (o.op === 'fail' && dump[o.id]?.opts.lifo && dump[o.id].priority !== '0'),
     proof: [add({ priority: 2 }), add({ priority: 2, lifo: true })],
   },
   {
