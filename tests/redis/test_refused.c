@@ -8,8 +8,11 @@
 
 #include "base/error.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define CHECK_TEXT(error, part) check_has(emq_cstr((error).text), part, __FILE__, __LINE__)
 
@@ -100,6 +103,100 @@ EMQ_TEST(a_server_that_becomes_a_replica_is_waited_for_and_then_named)
     CHECK_STATUS_ERR(add_data(&a, S("1")), EMQ_OK, &a.err);
     a.e->ops->close(a.e);
     server_end(s);
+}
+
+/* ---- how old it may be ----------------------------------------------------------------------------- */
+
+/* Says OK to everything, and to INFO what it is told to. */
+struct fake {
+    pthread_t thread;
+    int listener, port;
+    const char *info;
+};
+
+static void fake_serve(const struct fake *f, int fd)
+{
+    char in[4096], out[8192];
+    ssize_t n;
+
+    while ((n = recv(fd, in, sizeof in - 1, 0)) > 0) {
+        int len;
+        in[n] = '\0';
+        if (strstr(in, "INFO"))
+            len = snprintf(out, sizeof out, "$%zu\r\n%s\r\n", strlen(f->info), f->info);
+        else if (strstr(in, "TIME"))
+            len = snprintf(out, sizeof out, "*2\r\n$1\r\n1\r\n$1\r\n1\r\n");
+        else
+            len = snprintf(out, sizeof out, "+OK\r\n");
+        if (send(fd, out, (size_t)len, MSG_NOSIGNAL) != len)
+            return;
+    }
+}
+
+static void *fake_run(void *arg)
+{
+    const struct fake *f = arg;
+    int fd;
+
+    while ((fd = accept(f->listener, NULL, NULL)) >= 0) {
+        fake_serve(f, fd);
+        (void)close(fd);
+    }
+    return NULL;
+}
+
+static void fake_start(struct fake *f, const char *info)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof a;
+
+    f->info = info;
+    f->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_INT(bind(f->listener, (struct sockaddr *)&a, len), 0);
+    CHECK_INT(listen(f->listener, 8), 0);
+    CHECK_INT(getsockname(f->listener, (struct sockaddr *)&a, &len), 0);
+    f->port = ntohs(a.sin_port);
+    CHECK_INT(pthread_create(&f->thread, NULL, fake_run, f), 0);
+}
+
+static void fake_end(struct fake *f)
+{
+    (void)shutdown(f->listener, SHUT_RDWR);
+    (void)pthread_join(f->thread, NULL);
+    (void)close(f->listener);
+}
+
+EMQ_TEST(a_server_that_is_too_old_is_refused_with_its_version)
+{
+    static const struct {
+        const char *info;
+        emq_status status;
+        const char *text;
+    } cases[] = {
+        {"redis_version:6.0.16\r\n", EMQ_E_VERSION, "Redis 6.0.16: 6.2 or newer"},
+        {"# Server\r\nredis_version:5.0.0\r\nos:Linux\r\n", EMQ_E_VERSION, "Redis 5.0.0"},
+        {"redis_version:6.2.0\r\n", EMQ_OK, ""},
+        {"redis_version:10.0.1\r\n", EMQ_OK, ""},
+        {"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:7.1.9\r\n", EMQ_E_VERSION,
+         "Valkey 7.1.9: 7.2 or newer"},
+        {"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n", EMQ_OK, ""},
+        {"", EMQ_OK, ""}, /* one that does not say what it is */
+    };
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(cases); i++) {
+        struct emq__engine *e;
+        struct fake f;
+        emq_error err = {0};
+        char url[60];
+        fake_start(&f, cases[i].info);
+        (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", f.port);
+        CHECK_STATUS_ERR(try_url(url, PATIENCE_MS, &e, &err), cases[i].status, &err);
+        if (cases[i].status == EMQ_OK)
+            e->ops->close(e);
+        else
+            CHECK_TEXT(err, cases[i].text);
+        fake_end(&f);
+    }
 }
 
 /* ---- what it can't do now -------------------------------------------------------------------------- */
