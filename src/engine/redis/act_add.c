@@ -134,19 +134,34 @@ static emq_status args(struct adding *x, struct emq__engine *e, emq_error *err)
     return s;
 }
 
+/* All are new and wait, and this is the first of their ids. */
+static bool answer_counted(int64_t id, struct emq__add_res *res, struct emq__arena *mem)
+{
+    for (size_t i = 0; i < res->n; i++) {
+        res->added[i] = (struct emq__added){EMQ_OK, emq__arena_printf(mem, "%lld", (long long)id++),
+                                            EMQ_WAITING};
+        if (!res->added[i].id.ptr)
+            return false;
+    }
+    return true;
+}
+
 static emq_status answer(const struct rd_reply *r, const struct emq__add_req *req,
                          struct emq__add_res *res, struct emq__arena *mem, emq_error *err)
 {
     const struct rd_reply *list = rd_at(r, 1);
+    int64_t n = rd_i64(rd_at(r, 2));
 
     *res = (struct emq__add_res){.now_ms = rd_i64(rd_at(r, 0)), .n = req->n};
-    if (list->n != 3 * req->n)
+    if (n != (int64_t)req->n)
         return emq__fail(err, EMQ_E_INVALID, 0, "add",
-                         "this sequence was used for %zu entries, not %zu: number each act anew",
-                         list->n / 3, req->n);
+                         "this sequence was used for %lld entries, not %zu: number each act anew",
+                         (long long)n, req->n);
     res->added = emq__arena_zalloc(mem, req->n, sizeof *res->added);
-    if (!res->added)
+    if (!res->added || (list->type == RD_STR && !answer_counted(rd_i64(list), res, mem)))
         return emq__fail(err, EMQ_E_NOMEM, 0, "add", "no memory for %zu results", req->n);
+    if (list->type == RD_STR)
+        return EMQ_OK;
     for (size_t i = 0; i < req->n; i++)
         res->added[i] = (struct emq__added){.outcome = (emq_status)rd_i64(rd_at(list, 3 * i)),
                                             .id = rd_str(rd_at(list, 3 * i + 1)),

@@ -139,16 +139,18 @@ static emq_status answer(const struct rd_reply *r, const struct emq__settle_req 
     const struct rd_reply *outcomes = rd_at(r, 1), *taken = rd_at(r, 2);
 
     *res = (struct emq__settle_res){.now_ms = rd_i64(rd_at(r, 0)), .n = req->n};
-    if (outcomes->n != 2 * req->n)
+    bool alike = outcomes->n == 3; /* one for so many */
+    size_t n = alike ? (size_t)rd_i64(rd_at(outcomes, 2)) : outcomes->n / 2;
+    if (n != req->n)
         return emq__fail(err, EMQ_E_INVALID, 0, "settle",
-                         "this sequence was used for %zu entries, not %zu: number each act anew",
-                         outcomes->n / 2, req->n);
-    res->settled = emq__arena_zalloc(mem, req->n ? req->n : 1, sizeof *res->settled);
+                         "this sequence was used for %zu entries, not %zu: number each act anew", n,
+                         req->n);
+    res->settled = emq__arena_zalloc(mem, n ? n : 1, sizeof *res->settled);
     if (!res->settled)
-        return emq__fail(err, EMQ_E_NOMEM, 0, "settle", "no memory for %zu results", req->n);
-    for (size_t i = 0; i < req->n; i++) {
-        res->settled[i].outcome = (emq_status)rd_i64(rd_at(outcomes, 2 * i));
-        res->settled[i].state = (int)rd_i64(rd_at(outcomes, 2 * i + 1));
+        return emq__fail(err, EMQ_E_NOMEM, 0, "settle", "no memory for %zu results", n);
+    for (size_t i = 0; i < n; i++) {
+        res->settled[i].outcome = (emq_status)rd_i64(rd_at(outcomes, alike ? 0 : 2 * i));
+        res->settled[i].state = (int)rd_i64(rd_at(outcomes, alike ? 1 : 2 * i + 1));
     }
     if (taken->type != RD_ARR || !req->next)
         return EMQ_OK;

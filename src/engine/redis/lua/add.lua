@@ -8,7 +8,8 @@
 --            T timestamp, D delay, P priority, l lifo, G group, S scheduler, K parentKey, J parent,
 --            E encoding of data that opts can't hold, U dedup id, W its window ms, x extend, r replace,
 --            k keep the last
--- reply      {now_ms, {outcome, id, state, ...}}
+-- reply      {now_ms, {outcome, id, state, ...}, number of entries}; instead of the list the first id when all
+--            are new in `wait` with ids that follow each other
 -- calls      9, and 3 a job (auto id or free custom id, no dedup)
 
 --@include lib/base.lua
@@ -37,6 +38,7 @@ local args, n = ARGV, 0
 local starts, ids, keys, special = {}, {}, {}, {}
 local records -- what the stage gets
 local custom = false -- is there an id that is not the counter's?
+local conflicts -- is one of the ids in use?
 
 -- What only entries with options, ids in use and stages need, made when it is wanted.
 local OTHERS
@@ -204,35 +206,45 @@ local function give_ids()
   return call_list(keys, "EXISTS") > 0
 end
 
-local function add_plain(q, at, id, key)
-  local name = args[at + 1]
-  call("HSET", key, "name", name, "data", args[at + 2], "opts", args[at + 3], "timestamp", now_text, "delay", "0",
-       "priority", "0")
-  count(q, "added")
-  event(q, "added", "jobId", id, "name", name)
-  place_line(q, id, 0, false)
-  event(q, "waiting", "jobId", id)
-  return OK, id, WAITING
+-- Plain jobs with ids of the counter, the usual case: their ids follow each other.
+local function add_plain(q)
+  local b, back = q.b, {}
+  for i = 1, n do
+    local at, id = starts[i], ids[i]
+    local name = args[at + 1]
+    call("HSET", keys[i], "name", name, "data", args[at + 2], "opts", args[at + 3], "timestamp", now_text,
+         "delay", "0", "priority", "0")
+    event(q, "added", "jobId", id, "name", name)
+    event(q, "waiting", "jobId", id)
+  end
+  call_list(ids, "LPUSH", b .. "wait")
+  q.wake = true
+  count(q, "added", n)
+  return ids[1]
+end
+
+local function add_each()
+  local out, seen = {}, {}
+  for i = 1, n do
+    local outcome, id, state
+    if conflicts or seen[keys[i]] then
+      outcome, id, state = others().avoid(i)
+    end
+    if not outcome then
+      special[i] = special[i] or others().read(starts[i])
+      outcome, id, state = others().add(special[i], ids[i], keys[i])
+    end
+    seen[keys[i]] = true
+    out[3 * i - 2], out[3 * i - 1], out[3 * i] = outcome, id, state
+  end
+  return out
 end
 
 -- Everything that could be refused is read before the first write.
 read_entries(8 + 2 * tonumber(ARGV[7]))
-local conflicts, seen, out, first = give_ids(), {}, {}, queue(args[8])
-for i = 1, n do
-  local outcome, id, state
-  if conflicts or seen[keys[i]] then
-    outcome, id, state = others().avoid(i)
-  end
-  if custom then
-    seen[keys[i]] = true
-  end
-  if not outcome and special[i] then
-    outcome, id, state = others().add(special[i], ids[i], keys[i])
-  elseif not outcome then
-    outcome, id, state = add_plain(first, starts[i], ids[i], keys[i])
-  end
-  out[3 * i - 2], out[3 * i - 1], out[3 * i] = outcome, id, state
-end
+conflicts = give_ids()
+local plain = not (conflicts or custom or next(special))
+local reply = {now_ms, plain and add_plain(queue(args[8])) or add_each(), n}
 if stage then
   call_list(records, "RPUSH", stage)
   call("PEXPIRE", stage, "3600000")
@@ -244,7 +256,6 @@ if stage then
   end
 end
 save()
-local reply = {now_ms, out}
 receipt_put(ARGV[4], ARGV[5], "add", reply)
 return reply
 end

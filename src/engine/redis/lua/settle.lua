@@ -7,7 +7,7 @@
 --            s stalled. Then C count and age in ms that are kept of its state (without it: as the entry
 --            before), A administrator, E encoding of the result, R reason, T trace (a JSON string), L traces
 --            kept, D delay ms, M stalls allowed, l lifo
--- reply      {now_ms, {outcome, state, ...}, what take answers behind now_ms or 0}
+-- reply      {now_ms, {outcome, state, ...} or {outcome, state, for how many}, what take answers behind now_ms or 0}
 -- calls      15, and 4 a job (completed under a living lock, some kept); take's for the next
 
 --@include lib/base.lua
@@ -29,6 +29,7 @@ end
 -- completion is an entry of lib/ends.lua besides.
 local args, n = ARGV, tonumber(ARGV[13])
 local starts, ids, keys, locks, keeps, made, special = {}, {}, {}, {}, {}, {}, {}
+local rules -- does what is kept differ?
 
 local function read_entries()
   local at, keep = 14, new_keep(-1, 0)
@@ -40,6 +41,7 @@ local function read_entries()
       at = at + 4
     elseif word == "cC" then
       keep = new_keep(tonumber(args[at + 4]), tonumber(args[at + 5]))
+      rules = i > 1
       at = at + 6
     else
       special[i], at = ends(q).read(at, keep)
@@ -126,14 +128,20 @@ local t, out = take_args(unpack(ARGV, 6, 12)), {}
 read_entries()
 look()
 leave()
+local alike = n > 1 and not rules and not next(special)
 for i = 1, n do
-  local e, keep = special[i], keeps[i]
+  local e = special[i]
   if e then
     out[2 * i - 1], out[2 * i] = ends(q).finish(e)
   else
-    complete(q, ids[i], keys[i], plus_one(made[i]), args[starts[i] + 3], keep)
-    out[2 * i - 1], out[2 * i] = OK, keep.count == 0 and 0 or COMPLETED
+    complete(q, ids[i], keys[i], plus_one(made[i]), args[starts[i] + 3], keeps[i])
+    if not alike then
+      out[2 * i - 1], out[2 * i] = OK, keeps[i].count == 0 and 0 or COMPLETED
+    end
   end
+end
+if alike then
+  out = {OK, keeps[1].count == 0 and 0 or COMPLETED, n}
 end
 finish_flush(q)
 local taken = t.count > 0 and take(q, t) or 0
