@@ -51,6 +51,38 @@ static void hand_out(struct emq__job *j, const struct emq__take *t, emq_str work
         j->deferred_failure = EMQ_STR_LIT(EMQ__TEXT_AT_MOST_ONCE);
 }
 
+/* A row of lua/lib/take.lua. NULL: no memory. */
+static struct emq__job *read_row(const struct rd_reply *row, const struct rd_hand_out *by,
+                                 emq_str worker, struct emq__arena *mem)
+{
+    static const struct rd_reply fields[] = {
+        {.type = RD_STR, .s = EMQ_STR_INIT("name")},
+        {.type = RD_STR, .s = EMQ_STR_INIT("data")},
+        {.type = RD_STR, .s = EMQ_STR_INIT("opts")},
+        {.type = RD_STR, .s = EMQ_STR_INIT("timestamp")},
+        {.type = RD_STR, .s = EMQ_STR_INIT("delay")},
+        {.type = RD_STR, .s = EMQ_STR_INIT("priority")},
+    };
+    enum { FIELDS = EMQ_ARRAY_LEN(fields), NEW = FIELDS + 3 };
+    const struct rd_reply *pairs[2 * FIELDS];
+    struct rd_reply hash = {.type = RD_ARR, .items = pairs, .n = 2 * FIELDS};
+    struct rd_job_extra x = {.prefix = by->prefix,
+                             .queue = by->queue,
+                             .id = rd_str(rd_at(row, 0)),
+                             .token = rd_str(rd_at(row, row->n - 1)),
+                             .lock_left_ms = rd_i64(rd_at(row, 1)),
+                             .state = EMQ_ACTIVE};
+
+    for (size_t i = 0; row->n == NEW && i < FIELDS; i++) {
+        pairs[2 * i] = &fields[i];
+        pairs[2 * i + 1] = rd_at(row, i + 2);
+    }
+    struct emq__job *j = rd_job_read(row->n == NEW ? &hash : rd_at(row, 2), &x, mem);
+    if (j && x.token.len > 0)
+        hand_out(j, by->take, worker, by->now_ms);
+    return j;
+}
+
 emq_status rd_taken_read(const struct rd_reply *r, size_t at, const struct rd_hand_out *by,
                          struct emq__arena *mem, struct emq__taken *out, emq_error *err)
 {
@@ -68,18 +100,9 @@ emq_status rd_taken_read(const struct rd_reply *r, size_t at, const struct rd_ha
     if (!out->jobs || !worker.ptr)
         return emq__fail(err, EMQ_E_NOMEM, 0, "take", "no memory for %zu jobs", n);
     for (size_t i = 0; i < n; i++) {
-        const struct rd_reply *row = rd_at(r, at + JOBS + i);
-        struct rd_job_extra x = {.prefix = by->prefix,
-                                 .queue = by->queue,
-                                 .id = rd_str(rd_at(row, 0)),
-                                 .token = rd_str(rd_at(row, 3)),
-                                 .lock_left_ms = rd_i64(rd_at(row, 1)),
-                                 .state = EMQ_ACTIVE};
-        struct emq__job *j = rd_job_read(rd_at(row, 2), &x, mem);
+        struct emq__job *j = read_row(rd_at(r, at + JOBS + i), by, worker, mem);
         if (!j)
             return emq__fail(err, EMQ_E_NOMEM, 0, "take", "no memory for %zu jobs", n);
-        if (x.token.len > 0)
-            hand_out(j, by->take, worker, by->now_ms);
         out->jobs[out->n++] = j;
     }
     return EMQ_OK;

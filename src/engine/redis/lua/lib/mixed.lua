@@ -81,7 +81,7 @@ local function mixed(q, t, line)
       pop(r)
     else
       t.active = t.active + 1
-      hand_out(q, t, r.id, r.key, r.flat, r.h.ats)
+      hand_out(q, t, r.id, r.key, {r.id, t.lock_ms, r.flat, ""}, r.h.ats)
     end
   end
 

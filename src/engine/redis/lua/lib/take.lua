@@ -17,7 +17,7 @@ end
 
 -- The lock, the record and the event of a job that is in `active` now. The fence is max(last + 1, now);
 -- a clock off by centuries is not followed.
-local function hand_out(q, t, id, key, flat, started)
+local function hand_out(q, t, id, key, row, started)
   local last = q.fence
   q.fence = now_us > last and now_us < 4503599627370496 and now_us or last + 1
   local token = t.worker .. ":" .. num(q.fence)
@@ -29,7 +29,8 @@ local function hand_out(q, t, id, key, flat, started)
   else
     call("HSET", key, "processedOn", now_text, "pb", t.worker, "ats", plus_one(started), "emq:tk", t.held .. token)
   end
-  t.jobs[#t.jobs + 1] = {id, t.lock_ms, flat, token}
+  row[#row] = token
+  t.jobs[#t.jobs + 1] = row
 end
 
 -- How many more jobs this take may get by count, concurrency and rate.
@@ -46,14 +47,26 @@ end
 
 --@include lib/mixed.lua
 
--- The record of a job that is plainly to be handed out, how often it was started, its bytes; else nil.
-local function read_plain(t, key)
-  local flat, data, started, bytes = try("HGETALL", key), false, nil, t.bytes
+-- The row of a job that is plainly to be handed out, and how often it was started; else nil. A new one has
+-- six fields, which need no names.
+local function read_plain(t, id, key)
+  local flat, bytes = try("HGETALL", key), t.bytes
+  local name, data, opts, timestamp, delay, priority, started
   for i = 1, #flat, 2 do
     local field, value = flat[i], flat[i + 1]
     bytes = bytes + #value
-    if field == "data" then
-      data = true
+    if field == "name" then
+      name = value
+    elseif field == "data" then
+      data = value
+    elseif field == "opts" then
+      opts = value
+    elseif field == "timestamp" then
+      timestamp = value
+    elseif field == "delay" then
+      delay = value
+    elseif field == "priority" then
+      priority = value
     elseif field == "ats" then
       started = value
     elseif field == "defa" or field == "rjk" then
@@ -64,7 +77,10 @@ local function read_plain(t, key)
     return nil
   end
   t.bytes = bytes
-  return flat, started
+  if #flat == 12 and name and opts and timestamp and delay and priority then
+    return {id, t.lock_ms, name, data, opts, timestamp, delay, priority, ""}, nil
+  end
+  return {id, t.lock_ms, flat, ""}, started
 end
 
 -- One job is moved at once, and back when it is not plainly to be handed out.
@@ -75,10 +91,10 @@ local function take_one(q, t)
     return
   end
   local key = q.b .. id
-  local flat, started = read_plain(t, key)
-  if flat then
+  local row, started = read_plain(t, id, key)
+  if row then
     t.used, t.active = t.used + 1, t.active + 1
-    hand_out(q, t, id, key, flat, started)
+    hand_out(q, t, id, key, row, started)
   else
     call("LREM", q.b .. "active", "1", id)
     call("RPUSH", q.b .. "wait", id)
@@ -98,12 +114,12 @@ local function take_line(q, t, line)
   elseif n == 1 and line == WAITING then
     return take_one(q, t)
   end
-  local ids, keys, flats, started = peek(q, line, n), {}, {}, {}
+  local ids, keys, rows, started = peek(q, line, n), {}, {}, {}
   local taken, before = #ids, t.bytes
   for i = 1, taken do
     keys[i] = q.b .. ids[i]
-    flats[i], started[i] = read_plain(t, keys[i])
-    if not flats[i] then
+    rows[i], started[i] = read_plain(t, ids[i], keys[i])
+    if not rows[i] then
       t.bytes = before
       return mixed(q, t, line)
     end
@@ -120,7 +136,7 @@ local function take_line(q, t, line)
   end
   t.used, t.active = t.used + taken, t.active + taken
   for i = 1, taken do
-    hand_out(q, t, ids[i], keys[i], flats[i], started[i])
+    hand_out(q, t, ids[i], keys[i], rows[i], started[i])
   end
 end
 
@@ -130,8 +146,9 @@ local function take_args(count, worker, lock_ms, max, duration, mode, index)
           index = index}
 end
 
--- t: of take_args(). Answers {paused, maxed, limited_ms, next_due_ms, deferred, {id, lock_left_ms,
--- record, token}, ...}: the record as it was before the hand-out; with the token "" as it is now.
+-- t: of take_args(). Answers {paused, maxed, limited_ms, next_due_ms, deferred, row, ...}. A row is {id,
+-- lock_left_ms, record, token}, the record as it was before the hand-out, or as it is now when the token is
+-- ""; or {id, lock_left_ms, name, data, opts, timestamp, delay, priority, token} of a new job.
 local function take(q, t)
   t.jobs, t.passed, t.bytes, t.deferred, t.empty, t.used, t.limit, t.active = {}, 0, 0, 0, 0, 0, 0, 0
   t.lock_text, t.held = t.lock_ms, t.mode .. " " .. now_text .. " "
