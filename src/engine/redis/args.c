@@ -81,6 +81,9 @@ struct rd_args *rd_args_new(struct emq__engine *engine, enum rd_lua script, emq_
                           .script = script,
                           .prefix = prefix,
                           .queue = queue};
+    a->goes_on = strcmp(rd_lua_name[script], "add") != 0 &&
+                 strcmp(rd_lua_name[script], "publish") != 0 &&
+                 strcmp(rd_lua_name[script], "write") != 0;
     /* Renewals wait behind nothing else. */
     a->link =
         emq__str_is(emq_cstr(rd_lua_name[script]), "extend") ? RD_LINK_RENEWALS : RD_LINK_SHARED;

@@ -138,6 +138,7 @@ void rd_error_read(emq_str reply, struct rd_said *out)
         out->advice = codes[i].advice;
         out->text = skip(out->text, code.len + 1);
         out->wrong_type = emq__str_is(code, "WRONGTYPE");
+        out->out_of_memory = emq__str_is(code, "OOM");
         if (out->verdict == RD_MOVED || out->verdict == RD_ASK)
             read_addr(out->text, &out->addr);
         return;

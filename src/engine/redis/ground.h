@@ -121,8 +121,8 @@ struct rd_engine {
     atomic_size_t good_sentinel;         /* who answered last */
 
     pthread_mutex_t mu; /* guards sha */
-    char sha[RD_LUA_COUNT][RD_SHA_LEN + 1];
-    atomic_bool loaded[RD_LUA_COUNT];
+    char sha[2][RD_LUA_COUNT][RD_SHA_LEN + 1]; /* [1]: of those that go on when memory is full */
+    atomic_bool loaded[2][RD_LUA_COUNT];
 
     /* clock.c */
     bool stopped;

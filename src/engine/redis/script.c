@@ -30,6 +30,7 @@ struct job {
     size_t node;
     /* what the last answer asked for */
     bool asking, load;
+    int full; /* 1: the server's memory is full */
     uint64_t wire_id;
     int jumps;
 };
@@ -59,9 +60,19 @@ static struct rd_cmd *own(struct exchange *x, struct emq__arena *mem, const char
     return c;
 }
 
-static void script_end(struct rd_args *a)
+/* A server whose memory is full refuses a script's first write, if that takes memory; after a write that takes
+ * none the script may go on. */
+static emq_str script_text(const struct job *j)
 {
-    emq_str front[] = {EMQ_STR_LIT("EVALSHA"), emq_strn(a->e->sha[a->script], RD_SHA_LEN),
+    const char *text = rd_lua_text[j->args->script];
+
+    return j->full ? emq__arena_printf(j->mem, "redis.call('DEL', ARGV[3] .. 'none')\n%s", text)
+                   : emq_cstr(text);
+}
+
+static void script_end(struct rd_args *a, int full)
+{
+    emq_str front[] = {EMQ_STR_LIT("EVALSHA"), emq_strn(a->e->sha[full][a->script], RD_SHA_LEN),
                        emq_strn(&"012"[a->n_keys], 1)};
 
     rd_cmd_end(&a->cmd, front, EMQ_ARRAY_LEN(front));
@@ -75,7 +86,9 @@ static void exchange_build(struct exchange *x, struct job *j, bool load_only)
     *x = (struct exchange){.act = SIZE_MAX, .load = SIZE_MAX, .wait = SIZE_MAX};
     if (a && (j->load || load_only)) {
         c = own(x, j->mem, "SCRIPT", "LOAD");
-        rd_cmd_text(c, rd_lua_text[a->script]);
+        emq_str text = script_text(j);
+        c->failed = c->failed || !text.ptr;
+        rd_cmd_arg(c, text);
         rd_cmd_end(c, NULL, 0);
         x->load = push(x, c);
     }
@@ -87,7 +100,7 @@ static void exchange_build(struct exchange *x, struct job *j, bool load_only)
         (void)push(x, c);
     }
     if (a)
-        script_end(a);
+        script_end(a, j->full);
     x->act = push(x, a ? &a->cmd : j->cmd);
     if (a && j->writes && j->e->cfg.wait_replicas > 0) {
         /* WAIT waits for what this connection wrote; a repeated act writes nothing. */
@@ -123,15 +136,15 @@ static emq_status exchange_run(struct exchange *x, struct job *j, struct emq__mo
     return s;
 }
 
-static void sha_learned(struct rd_engine *e, enum rd_lua script, const struct rd_reply *r)
+static void sha_learned(struct rd_engine *e, int full, enum rd_lua script, const struct rd_reply *r)
 {
     if (r->type != RD_STR || r->s.len != RD_SHA_LEN)
         return;
     pthread_mutex_lock(&e->mu);
-    if (!atomic_load(&e->loaded[script]))
-        memcpy(e->sha[script], r->s.ptr, RD_SHA_LEN);
+    if (!atomic_load(&e->loaded[full][script]))
+        memcpy(e->sha[full][script], r->s.ptr, RD_SHA_LEN);
     pthread_mutex_unlock(&e->mu);
-    atomic_store(&e->loaded[script], true);
+    atomic_store(&e->loaded[full][script], true);
 }
 
 /* Sends it once and gives the answer of the act; EMQ_OK also with an error reply. */
@@ -141,7 +154,7 @@ static emq_status send_once(struct job *j, struct emq__mono end, const struct rd
     struct exchange x;
     emq_status s;
 
-    if (j->args && !atomic_load(&j->e->loaded[j->args->script])) {
+    if (j->args && !atomic_load(&j->e->loaded[j->full][j->args->script])) {
         exchange_build(&x, j, true);
         s = exchange_run(&x, j, end, err);
         if (s != EMQ_OK) /* loading twice is the same */
@@ -151,7 +164,7 @@ static emq_status send_once(struct job *j, struct emq__mono end, const struct rd
         *out = x.replies[x.load];
         if ((*out)->type == RD_ERR)
             return EMQ_OK;
-        sha_learned(j->e, j->args->script, *out);
+        sha_learned(j->e, j->full, j->args->script, *out);
     }
     exchange_build(&x, j, false);
     s = exchange_run(&x, j, end, err);
@@ -230,7 +243,12 @@ static bool said_again(struct job *j, const struct rd_said *said, bool *pause, e
     *pause = true;
     j->asking = false;
     switch (said->verdict) {
-    case RD_FINAL: return false;
+    case RD_FINAL:
+        *pause = false;
+        if (!said->out_of_memory || !j->args || !j->args->goes_on || j->full)
+            return false;
+        j->full = 1;
+        return true;
     case RD_AGAIN: return true;
     case RD_RECONNECT: rd_link_drop(link_of(j), j->wire_id); return true;
     case RD_LOAD:

@@ -19,6 +19,8 @@ struct rd_args {
     uint16_t slot;
     bool failed; /* no memory */
     bool writes;
+    bool
+        goes_on; /* also when the server's memory is full: it frees some, or keeps what is there alive */
     emq_status refused; /* not EMQ_OK: it can't be sent, and why */
     emq_error why;
 };
