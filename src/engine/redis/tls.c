@@ -151,10 +151,14 @@ void rd_tls_free(struct rd_tls *tls)
 static bool expect(SSL *ssl, const char *host)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+    union { /* OpenSSL copies it */
+        const char *in;
+        char *out;
+    } name = {.in = host};
 
     if (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1)
         return true;
-    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
+    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, name.out) == 1;
 }
 
 struct rd_tls_end *rd_tls_end_new(struct rd_tls *tls, int fd, const char *host)
