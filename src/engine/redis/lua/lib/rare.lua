@@ -59,10 +59,11 @@ local function rare()
   end
 
   RARE = {
-    exists = exists, store = store, job_keys = job_keys, dedup_admit = dedup_admit, dedup_end = dedup_end, promote_due = promote_due,
-    finish = finish, own_opts = own_opts, stall = stall, owns = owns, last_token = last_token,
-    in_active = in_active, state_of = state_of, history = history, place_delayed = place_delayed,
-    limit_open = limit_open, limit_close = limit_close, taken_again = taken_again,
+    exists = exists, store = store, job_keys = job_keys, dedup_admit = dedup_admit, dedup_end = dedup_end,
+    promote_due = promote_due, finish = finish, own_opts = own_opts, stall = stall, owns = owns,
+    last_token = last_token, in_active = in_active, state_of = state_of, history = history,
+    place_delayed = place_delayed, limit_open = limit_open, limit_close = limit_close,
+    taken_again = taken_again,
     AT_MOST_ONCE = TEXT_AT_MOST_ONCE, DAMAGED = TEXT_DAMAGED, CANCELLED = TEXT_CANCELLED,
   }
   return RARE
