@@ -8,7 +8,7 @@
 --            before), A administrator, E encoding of the result, R reason, T trace (a JSON string), L traces
 --            kept, D delay ms, M stalls allowed, l lifo
 -- reply      {now_ms, {outcome, state, ...} or {outcome, state, for how many}, what take answers behind now_ms or 0}
--- calls      15, and 4 a job (completed under a living lock, some kept); take's for the next
+-- calls      15, and 3 a job (completed under a living lock, some kept); 7 and take's 4 a job for the next
 
 --@include lib/base.lua
 local function run()
