@@ -82,8 +82,6 @@ static emq_status no_memory(bool sent, emq_error *err)
     {                                                                                \
         (void)e, (void)req, (void)res;                                               \
     }
-RINGS(sweep)
-RINGS(promote)
 RINGS(wake)
 RINGS(change)
 RINGS(bulk)
@@ -101,6 +99,20 @@ SILENT(logs)
 SILENT(events)
 SILENT(history)
 SILENT(dump)
+
+static void after_sweep(struct rd_engine *e, const struct emq__sweep_req *req,
+                        const struct emq__sweep_res *res)
+{
+    if (!res || res->n_recovered > 0)
+        rd_bell_ring(e, req->prefix, req->queue);
+}
+
+static void after_promote(struct rd_engine *e, const struct emq__promote_req *req,
+                          const struct emq__promote_res *res)
+{
+    if (!res || res->count > 0)
+        rd_bell_ring(e, req->prefix, req->queue);
+}
 
 static void after_add(struct rd_engine *e, const struct emq__add_req *req,
                       const struct emq__add_res *res)
