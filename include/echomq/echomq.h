@@ -156,7 +156,8 @@ typedef struct emq_open_opts {
     size_t size;
     emq_str prefix;        /* empty = the URL's ?prefix=, else "emq" */
     emq_str who;           /* name in admin records; empty = "host:pid" */
-    int64_t io_timeout_ms; /* how long one call may wait for the store; 0 = 10 s */
+    int64_t io_timeout_ms; /* how long one call may wait for the store, and for a server's answer
+                              when it has been sent as long again; 0 = 10 s */
     emq_log_fn log;        /* NULL = silent */
     void *log_user;
 } emq_open_opts;
@@ -166,6 +167,9 @@ typedef struct emq_open_opts {
  * url     "sqlite:PATH[?sync=full|normal|off]" (PATH is percent-decoded), "sqlite::memory:",
  *         a bare path that starts with '/' or '.', or empty: EMQ_URL, else
  *         $XDG_STATE_HOME/echomq/queue.db (made with its folder, mode 0700/0600).
+ *         "redis://user:password@host:port/db", with TLS "rediss://…", "redis+unix:///path",
+ *         "redis+sentinel://host,host/NAME", "redis+cluster://host,host"; ?prefix=, ?wait=REPLICAS,
+ *         ?ca=, ?cert=, ?key=, ?insecure=1. "redis:" is REDIS_URL. No password is ever shown.
  *
  * EMQ_OK, EMQ_E_INVALID, EMQ_E_NOMEM, EMQ_E_STORE, EMQ_E_REFUSED, EMQ_E_VERSION, EMQ_E_BUSY,
  * EMQ_E_UNAVAIL, EMQ_E_SYSTEM. The caller owns *out and ends it with emq_close().
