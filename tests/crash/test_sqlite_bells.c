@@ -139,6 +139,8 @@ EMQ_TEST(without_shared_memory_waiters_look_at_the_file)
     char line[64];
     helper_line(&h, line, sizeof line);
     CHECK_INT(helper_end(&h), 0);
+    sqlite3_stmt *look = s->bell.look.stmt[SQ_SQL_data_version]; /* prepared once, for all looks */
+    CHECK(look && sqlite3_stmt_status(look, SQLITE_STMTSTATUS_RUN, 0) > 1);
     ground_close(s);
 }
 

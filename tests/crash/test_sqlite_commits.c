@@ -27,6 +27,24 @@ static void *one_of_the_crowd(void *arg)
     return NULL;
 }
 
+static int runs_of(const struct sq_conn *c, enum sq_sql id)
+{
+    return c->stmt[id] ? sqlite3_stmt_status(c->stmt[id], SQLITE_STMTSTATUS_RUN, 0) : 0;
+}
+
+EMQ_TEST(transactions_are_begun_and_ended_by_the_same_prepared_statements)
+{
+    struct sq *s = ground_open(ground_path("q.db"), NULL, 0);
+    const struct sq_conn *c = &s->group.conn;
+    int begun = runs_of(c, SQ_SQL_begin_write), ended = runs_of(c, SQ_SQL_commit);
+
+    for (int i = 0; i < 10; i++)
+        CHECK_STATUS(ground_put(s, i, NULL), EMQ_OK);
+    CHECK_INT(runs_of(c, SQ_SQL_begin_write), begun + 10);
+    CHECK_INT(runs_of(c, SQ_SQL_commit), ended + 10);
+    ground_close(s);
+}
+
 /* Keeps the write transaction open until every thread is about to write. */
 static emq_status gate(struct sq_tx *tx, void *arg, emq_error *err)
 {

@@ -43,6 +43,31 @@ EMQ_TEST(writer_that_stays_longer_than_the_limit_is_busy_and_nothing_happened)
     ground_close(s);
 }
 
+EMQ_TEST(opening_and_reading_wait_for_no_writer)
+{
+    const char *path = ground_path("q.db");
+    struct sq *s = ground_open(path, NULL, 0), *reader;
+    emq_error err = {0};
+
+    CHECK_STATUS(ground_put(s, 1, NULL), EMQ_OK);
+    struct helper foreign = HELPER("foreign-hold", path, "60000");
+    helper_expect(&foreign, "held");
+    CHECK_STATUS_ERR(ground_open_only(path, NULL, 300, NULL, &reader, &err), EMQ_OK, &err);
+    CHECK_INT(ground_count(reader), 1);
+    ground_close(reader);
+    helper_kill(&foreign, SIGKILL);
+    CHECK_INT(helper_end(&foreign), 128 + SIGKILL);
+
+    struct helper ours = HELPER("hold", path); /* this one has the turn, too */
+    helper_expect(&ours, "held");
+    CHECK_STATUS_ERR(ground_open_only(path, NULL, 300, NULL, &reader, &err), EMQ_OK, &err);
+    CHECK_INT(ground_count(reader), 1);
+    ground_close(reader);
+    helper_kill(&ours, SIGKILL);
+    CHECK_INT(helper_end(&ours), 128 + SIGKILL);
+    ground_close(s);
+}
+
 EMQ_TEST(killed_holder_of_the_turn_stops_nobody)
 {
     const char *path = ground_path("q.db");

@@ -124,6 +124,7 @@ EMQ_TEST(file_that_is_no_database_is_refused_and_left_alone)
     CHECK_STATUS(open_fails(path, NULL, &err), EMQ_E_CORRUPT);
     CHECK_INT(stat(path, &st), 0);
     CHECK_INT(st.st_size, sizeof text - 1);
+    CHECK_INT(access(ground_path("notes.txt-emq"), F_OK), -1);
 }
 
 EMQ_TEST(unknown_option_of_the_url_is_refused_with_its_name)

@@ -91,13 +91,18 @@ EMQ_TEST(a_file_of_a_newer_version_is_refused_and_not_touched)
 {
     struct emq__engine *e;
     emq_error err = {0};
-    char *before, *after, version[20];
+    char *before, *after, version[20], side[620];
 
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
     close_store(e);
-    shell("UPDATE emq_schema SET version=2; PRAGMA wal_checkpoint(TRUNCATE)");
+    /* A mode that the engine would change. */
+    shell("UPDATE emq_schema SET version=2; PRAGMA wal_checkpoint(TRUNCATE); "
+          "PRAGMA journal_mode=DELETE");
+    snprintf(side, sizeof side, "%s-emq", path);
+    CHECK_INT(unlink(side), 0);
     size_t n = slurp(path, &before);
     CHECK_STATUS(open_store(&e, &err), EMQ_E_VERSION);
+    CHECK_INT(access(side, F_OK), -1);
     CHECK(strstr(err.text, "version 2") != NULL);
     CHECK_INT(slurp(path, &after), n);
     CHECK(memcmp(before, after, n) == 0);
@@ -105,6 +110,23 @@ EMQ_TEST(a_file_of_a_newer_version_is_refused_and_not_touched)
     CHECK_STR(emq_cstr(version), "2");
     free(before);
     free(after);
+}
+
+EMQ_TEST(a_file_in_another_journal_mode_is_opened_and_changed_to_the_log)
+{
+    struct emq__engine *e;
+    emq_error err = {0};
+    char mode[20];
+
+    CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
+    CHECK_STATUS_ERR(add_job(e, "1", &err), EMQ_OK, &err);
+    close_store(e);
+    shell("PRAGMA journal_mode=DELETE"); /* as a copy made with VACUUM INTO is */
+    CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
+    CHECK_STATUS_ERR(add_job(e, "2", &err), EMQ_OK, &err);
+    close_store(e);
+    ask("PRAGMA journal_mode", mode, sizeof mode);
+    CHECK_STR(emq_cstr(mode), "wal");
 }
 
 EMQ_TEST(an_application_keeps_its_user_version_and_its_tables)

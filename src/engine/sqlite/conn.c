@@ -63,6 +63,8 @@ emq_status sq_error(struct sq_conn *c, int rc, const char *where, emq_error *err
 
     if (!path || !*path)
         path = "memory";
+    if (((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_IOERR) && sq_short_of(e))
+        return sq_fail_path(e, "open what stands beside", path, err);
     /* What could not be created for lack of permission comes as CANTOPEN. */
     if (rc == SQLITE_CANTOPEN_SYMLINK ||
         ((rc & 0xff) == SQLITE_CANTOPEN && (e == EACCES || e == EPERM || e == EROFS)))
@@ -158,9 +160,22 @@ static emq_status open_in_set(struct sq *s, struct sq_conn *c, int sync, emq_err
         return st;
     }
     pthread_mutex_lock(&s->guard_mu);
-    sq_file_guard(&s->file);
+    st = sq_file_guard(&s->file, err);
     pthread_mutex_unlock(&s->guard_mu);
-    return EMQ_OK;
+    if (st != EMQ_OK)
+        sq_conn_close(c);
+    return st;
+}
+
+emq_status sq_conn_look(struct sq *s, bool *ready, emq_error *err)
+{
+    struct sq_conn c = {0};
+    emq_status st = open_one(s, &c, s->sync, err);
+
+    if (st == EMQ_OK)
+        st = sq_schema_look(s, &c, ready, err);
+    sq_conn_close(&c);
+    return st;
 }
 
 void sq_set_close(struct sq *s)

@@ -106,6 +106,9 @@ void sq_one_lock(struct sq *s); /* nothing when not in memory */
 void sq_one_unlock(struct sq *s);
 
 /* conn.c */
+/* Refuses a file that is not ours, or of a newer schema, before anything is made beside it. *ready: see
+ * sq_schema_look(). */
+emq_status sq_conn_look(struct sq *s, bool *ready, emq_error *err);
 /* Makes c usable: opens it if it is not, or the whole set anew when its locks were lost or the file or
  * its log replaced. The caller is in the set; it may be left and entered again in between. */
 emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *err);
@@ -125,8 +128,5 @@ void sq_set_close(struct sq *s);
 /* read.c */
 emq_status sq_readers_init(struct sq_readers *r, emq_error *err);
 void sq_readers_close(struct sq_readers *r);
-
-/* bell.c: a descriptor of the side file, or -1 with errno. */
-int sq_side_open(const struct sq *s);
 
 #endif

@@ -66,11 +66,27 @@ static emq_status migrate(struct sq_conn *c, int64_t version, emq_error *err)
     return sq_exec(c, st, "schema", err);
 }
 
-/* The row of this boot; locks carry its number. */
+/* The row of this boot; locks carry its number. *known = false: there is none yet. */
+static emq_status find_boot(struct sq *s, struct sq_conn *c, bool *known, emq_error *err)
+{
+    sqlite3_stmt *st = sq_stmt(c, SQ_SQL_boot_get, err);
+    emq_status status;
+
+    *known = false;
+    if (!st)
+        return err && err->status < 0 ? (emq_status)err->status : EMQ_E_STORE;
+    sq_bind_text(st, 1, emq__boot_id());
+    status = sq_step(c, st, known, "schema", err);
+    if (status == EMQ_OK && *known)
+        sq_set_boot(s, sq_col_i64(st, 0));
+    (void)sqlite3_reset(st);
+    return status;
+}
+
 static emq_status note_boot(struct sq *s, struct sq_conn *c, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(c, SQ_SQL_boot_note, err);
-    bool row = false;
+    bool known;
     emq_status status;
 
     if (!st)
@@ -78,31 +94,45 @@ static emq_status note_boot(struct sq *s, struct sq_conn *c, emq_error *err)
     sq_bind_text(st, 1, emq__boot_id());
     sq_bind_i64(st, 2, sq_now_ms(s));
     status = sq_exec(c, st, "schema", err);
-    if (status == EMQ_OK)
-        st = sq_stmt(c, SQ_SQL_boot_get, err);
-    if (status != EMQ_OK || !st)
-        return status != EMQ_OK ? status : EMQ_E_STORE;
-    sq_bind_text(st, 1, emq__boot_id());
-    status = sq_step(c, st, &row, "schema", err);
-    if (status == EMQ_OK && row)
-        sq_set_boot(s, sq_col_i64(st, 0));
-    (void)sqlite3_reset(st);
+    return status == EMQ_OK ? find_boot(s, c, &known, err) : status;
+}
+
+static emq_status look(struct sq *s, struct sq_conn *c, int64_t *version, bool *ready,
+                       emq_error *err)
+{
+    emq_status status = version_of(c, version, err);
+
+    *ready = false;
+    if (status == EMQ_OK && *version > SCHEMA_VERSION)
+        return refuse_newer(*version, err);
+    if (status == EMQ_OK && *version == SCHEMA_VERSION)
+        status = find_boot(s, c, ready, err);
     return status;
+}
+
+emq_status sq_schema_look(struct sq *s, struct sq_conn *c, bool *ready, emq_error *err)
+{
+    int64_t version;
+
+    return look(s, c, &version, ready, err);
 }
 
 emq_status sq_schema_setup(struct sq *s, struct sq_conn *c, emq_error *err)
 {
     int64_t version = 0;
-    emq_status status = run(c, "BEGIN IMMEDIATE", err);
+    bool ready;
+    emq_status status = sq_schema_look(s, c, &ready, err);
 
+    /* Who only reads must not wait for a writer. */
+    if (status != EMQ_OK || ready)
+        return status;
+    status = run(c, "BEGIN IMMEDIATE", err);
     if (status != EMQ_OK)
         return status;
-    status = version_of(c, &version, err);
-    if (status == EMQ_OK && version > SCHEMA_VERSION)
-        status = refuse_newer(version, err);
+    status = look(s, c, &version, &ready, err); /* another may have done it */
     if (status == EMQ_OK && version < SCHEMA_VERSION)
         status = migrate(c, version, err);
-    if (status == EMQ_OK)
+    if (status == EMQ_OK && !ready)
         status = note_boot(s, c, err);
     if (status == EMQ_OK)
         status = run(c, "COMMIT", err);

@@ -8,6 +8,7 @@
  *   tx.c        write and read transactions: groups of calls share commits, doubts are named
  *   turn.c      fair turns of processes at the write lock (OFD locks on the side file)
  *   bell.c      wake-ups between threads and processes (futex words in the side file)
+ *   side.c      the side file itself: making, checking, mapping it
  *   checkpoint.c  the checkpoint thread
  *   schema.c    creating, checking and migrating the schema (sql/schema.sql)
  *   row.c       shared row work: read a job, move it between states, counters, events, retention
@@ -106,8 +107,11 @@ emq_status sq_borrow_begin(struct sq *s, sqlite3 *db, struct sq_conn *c, struct 
                            emq_error *err);
 void sq_borrow_end(struct sq_conn *c);
 
-/* schema.c: called by open (and after the file was replaced) with a connection outside a transaction;
- * begins and ends its own. Calls sq_set_boot(). */
+/* schema.c: looks without changing anything. *ready: the schema is ours and this boot is known, so that
+ * nothing needs to be written; sq_set_boot() was called then. E_VERSION: a newer schema. */
+emq_status sq_schema_look(struct sq *s, struct sq_conn *c, bool *ready, emq_error *err);
+/* Called by open (and after the file was replaced) with a connection outside a transaction: makes ready
+ * what is not, in a transaction of its own. Calls sq_set_boot(). */
 emq_status sq_schema_setup(struct sq *s, struct sq_conn *c, emq_error *err);
 /* The schema's version must still be ours. E_VERSION otherwise. sq_write() calls it once a transaction, so that
  * acts need not; emq__sqlite_add_on() calls it itself. */
