@@ -290,7 +290,7 @@ emq_status emq_find(emq_client *c, emq_str queue, const emq_find_opts *opts, emq
         return emq__no_memory(where, err);
     s = o.state ? find_in_state(&f, o.state, err) : find_in_all(&f, err);
     if (s == EMQ_OK) {
-        emq_list *l = emq__list_of_jobs(&f.mem, f.jobs, f.n, f.now_ms);
+        emq_list *l = emq__list_of_jobs(&f.mem, f.jobs, f.n, f.now_ms, false);
         if (l)
             *out = l;
         else
@@ -303,21 +303,22 @@ emq_status emq_find(emq_client *c, emq_str queue, const emq_find_opts *opts, emq
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-/* One read. EMQ_TIMEOUT: nothing yet; *after then is where to go on, in `keep`. */
-static emq_status read_events(emq_client *c, emq_str queue, int32_t limit, emq_str *after,
-                              struct emq__arena *keep, emq_list **out, emq_error *err)
+/* One read. EMQ_TIMEOUT: nothing yet. Either way `cursor` is where to go on; `after` may lie in it. */
+static emq_status read_events(emq_client *c, emq_str queue, emq_str after, int32_t limit,
+                              char cursor[EMQ_CURSOR_MAX + 1], emq_list **out, emq_error *err)
 {
     struct emq__arena mem = {0};
     struct emq__events_res res;
     struct emq__events_req req = {
-        .prefix = c->prefix, .queue = queue, .after = *after, .limit = limit};
+        .prefix = c->prefix, .queue = queue, .after = after, .limit = limit};
 
     emq_status s = c->e->ops->events(c->e, &req, &res, &mem, err);
-    if (s == EMQ_OK && res.n == 0) {
-        if (!emq__str_eq(*after, res.last_id) && res.last_id.len)
-            *after = emq__arena_str(keep, res.last_id);
-        s = after->ptr ? EMQ_TIMEOUT : emq__no_memory("emq_events", err);
-    } else if (s == EMQ_OK) {
+    if (s == EMQ_OK) {
+        EMQ_ASSERT(res.last_id.len <= EMQ_CURSOR_MAX);
+        (void)snprintf(cursor, EMQ_CURSOR_MAX + 1, "%.*s", EMQ_STR_ARG(res.last_id));
+        s = res.n ? EMQ_OK : EMQ_TIMEOUT;
+    }
+    if (s == EMQ_OK) {
         emq_str *strs = emq__arena_zalloc(&mem, res.n, sizeof *strs);
         for (size_t i = 0; strs && i < res.n; i++)
             strs[i] = res.events[i].json;
@@ -329,15 +330,14 @@ static emq_status read_events(emq_client *c, emq_str queue, int32_t limit, emq_s
 }
 
 emq_status emq_events(emq_client *c, emq_str queue, emq_str after, size_t limit, int64_t wait_ms,
-                      emq_list **out, emq_error *err)
+                      emq_list **out, char out_cursor[EMQ_CURSOR_MAX + 1], emq_error *err)
 {
     static const char where[] = "emq_events";
-    struct emq__arena keep = {0};
     struct emq__mono start = emq__mono_now();
     struct emq__waiter *w = NULL;
     int64_t step_ms = LOOK_FIRST_MS;
     int32_t n = limit > EVENTS_MAX ? EVENTS_MAX : limit ? (int32_t)limit : EVENTS_DEFAULT;
-    char name[EMQ__BELL_NAME_MAX];
+    char name[EMQ__BELL_NAME_MAX], cursor[EMQ_CURSOR_MAX + 1];
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK && !out)
@@ -345,26 +345,29 @@ emq_status emq_events(emq_client *c, emq_str queue, emq_str after, size_t limit,
     if (s == EMQ_OK && wait_ms != -1)
         s = emq__check_span(wait_ms, where, "wait_ms", err);
     if (s == EMQ_OK)
-        s = emq__check_size(after, EMQ_ID_MAX, where, "the cursor", err);
-    if (s == EMQ_OK && wait_ms != 0)
-        s = emq__wait_begin(c, &w, err);
-    if (!after.ptr)
-        after = emq_strn("", 0);
-    emq_str bell = s == EMQ_OK ? emq__bell_of_events(queue, name) : queue;
+        s = emq__check_size(after, EMQ_CURSOR_MAX, where, "the cursor", err);
+    if (s != EMQ_OK)
+        return s;
+    emq_str bell = emq__bell_of_events(queue, name);
     while (s == EMQ_OK) {
         uint64_t ticket = c->e->ops->ticket(c->e, c->prefix, &bell, 1);
-        s = read_events(c, queue, n, &after, &keep, out, err);
+        s = read_events(c, queue, after, n, cursor, out, err);
         if (s != EMQ_TIMEOUT)
             break;
+        after = emq_cstr(cursor);
         int64_t left = emq__wait_left(start, wait_ms);
         if (left == 0)
             break;
-        s = emq__wait_step(c, w, bell, ticket, left < step_ms ? left : step_ms, err);
+        /* Not before the first look: an interrupt must not cost the place that "$" means. */
+        s = w ? EMQ_OK : emq__wait_begin(c, &w, err);
+        if (s == EMQ_OK)
+            s = emq__wait_step(c, w, bell, ticket, left < step_ms ? left : step_ms, err);
         if (s == EMQ_TIMEOUT)
             s = EMQ_OK;
         step_ms = step_ms * 2 < LOOK_MAX_MS ? step_ms * 2 : LOOK_MAX_MS;
     }
     emq__wait_end(w);
-    emq__arena_free(&keep);
+    if (out_cursor && !emq__is_failure(s))
+        memcpy(out_cursor, cursor, sizeof cursor);
     return s;
 }

@@ -65,7 +65,6 @@ enum emq__ending {
 
 struct emq__outcome {
     enum emq__ending ending;
-    bool has_result;
     char *result, *reason, *stack; /* owned; NULL = none */
     size_t result_len, reason_len, stack_len;
     int64_t retry_after_ms; /* -1 = by backoff */
