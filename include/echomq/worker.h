@@ -62,19 +62,20 @@ typedef enum emq_event_kind {
     EMQ_EVENT_GIVEN_BACK = 5,
     EMQ_EVENT_LOST = 6,      /* the lock was lost: the outcome was refused */
     EMQ_EVENT_RECOVERED = 7, /* this worker's sweep returned somebody's stalled job (id set) */
-    EMQ_EVENT_ERROR = 8,     /* an act failed; `text` says what; it is tried again */
+    EMQ_EVENT_ERROR = 8,     /* `text` says what failed; an act that failed is tried again */
     EMQ_EVENT_READY = 9,     /* the first contact with the store succeeded */
     EMQ_EVENT_FINISHED = 10  /* exit_when_empty: nothing is left; or stop was asked; draining */
 } emq_event_kind;
 
 typedef struct emq_event {
     size_t size;
-    int32_t kind; /* an emq_event_kind */
-    int32_t attempt;
+    int32_t kind;    /* an emq_event_kind */
+    int32_t attempt; /* STARTED..LOST: from 1; else 0 */
     emq_str queue, id, text;
     const emq_job *job; /* STARTED..LOST; else NULL */
 } emq_event;
-/* From worker threads, one call at a time, without a lock held. Must not block for long. */
+/* From worker threads, one call at a time, without a lock held. Must not block for long. ERROR,
+ * LOST and FINISHED go to the client's log where there is no callback. */
 typedef void (*emq_event_fn)(const emq_event *event, void *user);
 
 typedef struct emq_worker_queue {

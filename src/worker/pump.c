@@ -150,7 +150,6 @@ static void finished(emq_worker *w, const char *why)
     if (w->pump.drained)
         return;
     w->pump.drained = true;
-    emq__log_write(&w->c->log, EMQ_LOG_INFO, "worker %.*s: %s", EMQ_STR_ARG(w->cfg.name), why);
     emq__event_queue(w, EMQ_EVENT_FINISHED, (emq_str){0}, (emq_str){0}, emq_cstr(why));
 }
 
@@ -186,7 +185,6 @@ static void abandon(emq_worker *w, int64_t now_us)
         text, sizeof text,
         "the end: %d outcomes could not be stored; their jobs come back when their locks end",
         (int)n);
-    emq__log_write(&w->c->log, EMQ_LOG_ERROR, "worker %.*s: %s", EMQ_STR_ARG(w->cfg.name), text);
     emq__event_queue(w, EMQ_EVENT_ERROR, (emq_str){0}, (emq_str){0}, emq_cstr(text));
 }
 

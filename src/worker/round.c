@@ -153,10 +153,6 @@ static void settled_apply(emq_worker *w, struct emq__slot *s, const struct emq__
     } else {
         text = x->outcome == EMQ_NOT_FOUND ? EMQ_STR_LIT("the job is gone")
                                            : EMQ_STR_LIT("the lock is no longer ours");
-        emq__log_write(&w->c->log, EMQ_LOG_WARN,
-                       "worker %.*s: queue %.*s, job %.*s: the outcome was refused: %.*s",
-                       EMQ_STR_ARG(w->cfg.name), EMQ_STR_ARG(s->q->name),
-                       EMQ_STR_ARG(s->job->rec.id), EMQ_STR_ARG(text));
     }
     emq__outcome_over(w, s, kind, text);
 }
