@@ -16,7 +16,8 @@ enum cli_type {
     CLI_NUMBER,  /* double in [min, max] */
     CLI_KEEP,    /* struct emq__keep */
     CLI_BACKOFF, /* struct emq__backoff */
-    CLI_CHOICE   /* int32_t: index into `choices` */
+    CLI_CHOICE,  /* int32_t: index into `choices` */
+    CLI_STATE    /* int32_t: an emq_state */
 };
 
 struct cli_option {
@@ -47,6 +48,8 @@ struct cli_args {
  * message that names the option, the value, and what is allowed; nothing else is written then. */
 emq_status cli_parse(struct cli_args *a, int argc, char *const *argv, const char **words,
                      emq_error *err);
+/* The ith word that a CLI_CHOICE or CLI_STATE takes; NULL behind the last, and for other types. */
+const char *cli_choice(const struct cli_option *o, int32_t i);
 /* An integer in a range, or a message that names both. */
 emq_status cli_parse_int(const char *what, emq_str text, int64_t min, int64_t max, int64_t *out,
                          emq_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The options that every verb has.
+ * The options that every verb has, and choices that several have.
  */
 #include "cli/cli.h"
 
@@ -18,7 +18,7 @@ const struct cli_option cli_global_options[] = {
     {.name = "--json",
      .type = CLI_FLAG,
      .at = offsetof(struct cli_globals, json),
-     .help = "results as JSON, one object a line"},
+     .help = "results and messages as JSON, one line each"},
     {.name = "--quiet",
      .type = CLI_FLAG,
      .at = offsetof(struct cli_globals, quiet),
@@ -36,3 +36,5 @@ const struct cli_option cli_global_options[] = {
      .help = "this help"},
     {.name = NULL},
 };
+
+const char *const cli_modes[] = {"at-least-once", "at-most-once", "fire-and-forget", NULL};

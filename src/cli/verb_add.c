@@ -150,20 +150,18 @@ static const char *outcome_name(int32_t outcome)
                                          : "added";
 }
 
-static void print_added(const struct cli *cli, const emq_added *added)
+static int print_added(const struct cli *cli, const emq_added *added)
 {
+    struct emq__buf b;
     if (!cli->globals.json) {
         printf("%s\n", added->id);
-        return;
+        return CLI_OK;
     }
-    struct emq__buf b;
-    emq__buf_init(&b, 64 * 1024);
-    emq__buf_text(&b, "{\"id\":");
-    emq__json_quote(&b, emq_cstr(added->id));
-    emq__buf_printf(&b, ",\"outcome\":\"%s\",\"state\":\"%s\"}", outcome_name(added->outcome),
-                    emq_state_name(added->state));
-    printf("%.*s\n", (int)b.len, b.ptr ? b.ptr : "");
-    emq__buf_free(&b);
+    cli_json_begin(&b);
+    cli_json_str(&b, "id", emq_cstr(added->id));
+    cli_json_str(&b, "outcome", emq_cstr(outcome_name(added->outcome)));
+    cli_json_str(&b, "state", emq_cstr(emq_state_name(added->state)));
+    return cli_json_end(cli, &b);
 }
 
 static int add_one(struct cli *cli)
@@ -175,12 +173,12 @@ static int add_one(struct cli *cli)
     emq_error err;
     char *data = NULL;
     size_t len = 0;
+    int code = CLI_OK;
 
-    if (cli->args.n_words > 1) {
-        int code = cli_read_data(cli, cli->args.words[1], EMQ_DATA_MAX, &data, &len);
-        if (code != CLI_OK)
-            return code;
-    }
+    if (cli->args.n_words > 1)
+        code = cli_read_data(cli, cli->args.words[1], EMQ_DATA_MAX, &data, &len);
+    if (code != CLI_OK)
+        return code;
     public_opts(o, &opts);
     emq_status s = emq_add(cli->client, queue, data ? emq_strn(data, len) : emq_cstr("{}"), &opts,
                            &added, &err);
@@ -188,7 +186,9 @@ static int add_one(struct cli *cli)
     if (emq__is_failure(s))
         return cli_failure(cli, s, &err);
     if (!o->has_wait || cli->globals.json)
-        print_added(cli, &added);
+        code = print_added(cli, &added);
+    if (code != CLI_OK)
+        return code;
     if (s != EMQ_OK)
         cli_say(cli, "%s: job %s is %s", outcome_name(added.outcome), added.id,
                 emq_state_name(added.state));
@@ -229,11 +229,6 @@ static int batch_line(struct cli *cli, struct batch *b, emq_str queue, emq_str l
         return cli_error(cli, CLI_AGAIN, "out of memory at line %zu; nothing was added", number);
     *job = (emq_new_job){.size = sizeof *job, .queue = queue, .opts = opts};
     emq_status s = emq__opts_from_batch(line, &b->mem, opts, &job->data, &err);
-    if (s == EMQ_OK) {
-        struct emq__opts checked;
-        emq_str id, name;
-        s = emq__opts_from_public(opts, &checked, &id, &name, &err);
-    }
     if (s == EMQ_OK && job->data.len > EMQ_DATA_MAX)
         s = emq__fail(&err, EMQ_E_INVALID, 0, "batch", "data has %zu bytes, more than %d",
                       job->data.len, EMQ_DATA_MAX);
@@ -308,21 +303,12 @@ static int batch_send(struct cli *cli, struct batch *b, bool must_add)
 static int add_batch(struct cli *cli, const struct add_options *o)
 {
     struct batch b = {0};
-    char *text = NULL, *path = NULL;
+    char *text = NULL;
     size_t len = 0;
 
     if (cli->args.n_words > 1)
         return cli_usage(cli, "DATA and --batch exclude each other");
-    bool from_stdin = emq__str_is(o->batch, "-");
-    path = from_stdin ? strdup("-") : malloc(o->batch.len + 2);
-    if (!path)
-        return cli_error(cli, CLI_AGAIN, "out of memory");
-    if (!from_stdin) {
-        path[0] = '@';
-        memcpy(path + 1, o->batch.ptr, o->batch.len);
-        path[o->batch.len + 1] = '\0';
-    }
-    int code = cli_read_data(cli, path, SIZE_MAX / 4, &text, &len);
+    int code = cli_read_file(cli, o->batch.ptr, SIZE_MAX / 4, &text, &len);
     if (code == CLI_OK)
         code = batch_parse(cli, &b, emq_cstr(cli->args.words[0]), emq_strn(text, len));
     if (code == CLI_OK)
@@ -330,7 +316,6 @@ static int add_batch(struct cli *cli, const struct add_options *o)
     emq__arena_free(&b.mem);
     free(b.jobs);
     free(text);
-    free(path);
     return code;
 }
 

@@ -51,7 +51,7 @@ static int edit_data(struct cli *cli, emq_str queue, emq_str id)
         return code;
     emq_status s = emq_set_data(cli->client, queue, id, emq_cstr(""), emq_strn(data, len), &err);
     free(data);
-    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
+    return s == EMQ_OK ? cli_done(cli, "id", id, "changed") : cli_failure(cli, s, &err);
 }
 
 static int run(struct cli *cli)
@@ -69,7 +69,7 @@ static int run(struct cli *cli)
                                                    o->lifo, &err);
     if (s == EMQ_WRONG_STATE)
         return cli_error(cli, CLI_NO, "job %s is not delayed", cli->args.words[1]);
-    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
+    return s == EMQ_OK ? cli_done(cli, "id", id, "changed") : cli_failure(cli, s, &err);
 }
 
 const struct cli_verb cli_verb_edit = {

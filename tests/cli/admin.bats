@@ -171,6 +171,16 @@ load common
     wait %1
 }
 
+@test "a tail that ends says where to go on, and nothing falls between two" {
+    emq add q x --id j >/dev/null
+    expect 0 emq tail q --wait 0
+    [ -z "$output" ]
+    cursor=${stderr##*--after }
+    emq add q y --id k >/dev/null
+    expect 0 emq tail q --after "$cursor" --wait 0 --json
+    [ "$(jq -r .jobId <<<"$output" | sort -u)" = k ]
+}
+
 @test "sweep tells what it recovered" {
     expect 0 emq sweep q --json
     [ "$output" = '{"recovered":0,"failed":0}' ]
