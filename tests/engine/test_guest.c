@@ -80,9 +80,11 @@ static void must_be_unchanged(void *arg)
     same(arg, &now);
 }
 
-/* All signals but those that can't be blocked and the two that the C library keeps for itself. */
+/* All signals but those that can't be blocked, the two that the C library keeps for itself, and those
+ * that valgrind (64) and the thread sanitizer (SYS) take. */
+#define BIT(sig) (1ULL << ((sig)-1))
 #define BLOCKABLE \
-    (~0ULL & ~(1ULL << (SIGKILL - 1)) & ~(1ULL << (SIGSTOP - 1)) & ~(1ULL << 31) & ~(1ULL << 32))
+    (~0ULL & ~(BIT(SIGKILL) | BIT(SIGSTOP) | BIT(32) | BIT(33) | BIT(64) | BIT(SIGSYS)))
 
 static void threads_must_block_all(void *arg)
 {

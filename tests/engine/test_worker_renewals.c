@@ -90,6 +90,9 @@ static emq_verdict sleep_until_open(emq_job *job, void *user)
 
 EMQ_TEST(many_locks_are_renewed_in_slices_of_500_the_oldest_deadline_first)
 {
+    const char *preload = getenv("LD_PRELOAD");
+    test_require(!preload || !strstr(preload, "valgrind"), "threads",
+                 "valgrind allows 500 of them");
     struct bench *b = bench_open("q");
     static struct slices x = {.mu = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER};
 
