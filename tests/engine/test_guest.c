@@ -80,11 +80,10 @@ static void must_be_unchanged(void *arg)
     same(arg, &now);
 }
 
-/* All signals but those that can't be blocked, the two that the C library keeps for itself, and those
- * that valgrind (64) and the thread sanitizer (SYS) take. */
-#define BIT(sig) (1ULL << ((sig)-1))
-#define BLOCKABLE \
-    (~0ULL & ~(BIT(SIGKILL) | BIT(SIGSTOP) | BIT(32) | BIT(33) | BIT(64) | BIT(SIGSYS)))
+/* All signals but those that can't be blocked, the two that the C library keeps for itself, and the one
+ * that the thread sanitizer takes. */
+#define BIT(sig)  (1ULL << ((sig)-1))
+#define BLOCKABLE (~0ULL & ~(BIT(SIGKILL) | BIT(SIGSTOP) | BIT(32) | BIT(33) | BIT(SIGSYS)))
 
 static void threads_must_block_all(void *arg)
 {
@@ -121,12 +120,21 @@ struct visit {
     int threads;
 };
 
+/* Whose signal masks are its own. */
+static bool under_valgrind(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+
+    return preload && strstr(preload, "valgrind");
+}
+
 static void both(void *arg)
 {
     struct visit *v = arg;
 
     must_be_unchanged(&v->before);
-    threads_must_block_all(&v->threads);
+    if (!under_valgrind())
+        threads_must_block_all(&v->threads);
 }
 
 /* One test: what an earlier one had left behind would be taken for the habit of the process. */
@@ -137,5 +145,6 @@ EMQ_TEST(the_process_keeps_its_signals_environment_and_locale_and_library_thread
     look(&v.before);
     at_work(both, &v);
     must_be_unchanged(&v.before);
-    CHECK(v.threads >= 9); /* checkpoints, watch, and two workers of four */
+    if (!under_valgrind())
+        CHECK(v.threads >= 9); /* checkpoints, watch, and two workers of four */
 }
