@@ -15,11 +15,6 @@
 
 #define EACH_LINE "while IFS= read -r line; do "
 
-static bool has(emq_str s, const char *part)
-{
-    return s.len && memmem(s.ptr, s.len, part, strlen(part)) != NULL;
-}
-
 static emq_str run(struct rig *r, const char *data)
 {
     CHECK_INT(rig_run(r, emq_cstr(data)), EMQ__EXEC_DONE);
