@@ -66,6 +66,7 @@ struct sq {
     atomic_llong boot;       /* row number of this boot */
     atomic_bool log_suspect; /* an fsync of the log failed */
     atomic_bool take_hot;    /* see sq_take_hot() */
+    int64_t slice_us;        /* of one act, see sq_slice_over() */
     atomic_llong n_commits;  /* statistics, for tests */
 
     /* Every use of a connection holds it shared; all connections are closed and opened anew under it
@@ -121,6 +122,9 @@ void sq_conn_reset(struct sq_conn *c);
 int sq_conn_run(struct sq_conn *c, enum sq_sql id);
 
 /* tx.c */
+/* For an act's statements. Its pages still have to be written, and all of it together is to keep others
+ * waiting for 5 ms at most. */
+enum { SQ_SLICE_US = 2000 };
 emq_status sq_group_init(struct sq_group *g, emq_error *err);
 void sq_group_close(struct sq_group *g);
 /* Closes all connections; the caller has the set for itself. */

@@ -346,6 +346,7 @@ emq_status emq__sqlite_open(struct emq__engine **out, const struct emq__engine_c
     s->pid = getpid();
     s->io_timeout_ms = cfg->io_timeout_ms > 0 ? cfg->io_timeout_ms : IO_TIMEOUT_DEFAULT_MS;
     s->stopped = cfg->stop_clock;
+    s->slice_us = s->stopped ? INT64_MAX : SQ_SLICE_US;
     s->stopped_wall_ms = emq__wall_ms();
     s->stopped_boot_ms = emq__mono_now().us / 1000;
     emq_status st = set_up(s, cfg, &have, err);

@@ -49,6 +49,7 @@ struct sq_tx {
     int64_t boot_ms;      /* lock clock (CLOCK_BOOTTIME), taken at the same moment */
     int64_t boot_ms_late; /* lock clock after the write lock was got: for new lock ends */
     bool write;
+    int64_t slice_end_us;   /* CLOCK_MONOTONIC: see sq_slice_over() */
     struct sq_rings *rings; /* bells to ring after the commit; NULL = nobody will (add_on) */
 };
 
@@ -85,6 +86,10 @@ emq_status sq_write(struct sq *s, sq_fn fn, void *arg, emq_error *err);
 emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err);
 /* Runs fn inside a read transaction: one snapshot. */
 emq_status sq_read(struct sq *s, sq_fn fn, void *arg, emq_error *err);
+/* Inside fn, for work that may be left to the next act, after `done` jobs of it: is it enough? True when
+ * the act has had its time, but not before SQ_SLICE_MIN jobs, so that every act gets on. */
+enum { SQ_SLICE_MIN = 32 };
+bool sq_slice_over(const struct sq_tx *tx, int64_t done);
 /* Inside fn: ring this queue's bell after the commit: one waiter wakes. Acts that make work ready call
  * it, and takes that leave work behind (the woken one wakes the next). */
 void sq_ring_later(struct sq_tx *tx, emq_str prefix, emq_str queue);
