@@ -86,6 +86,8 @@ void cli_json_bool(struct emq__buf *b, const char *name, bool value);
 int cli_json_end(const struct cli *cli, struct emq__buf *b);
 /* What was done, for verbs that print nothing else: with --json {"id","outcome"}. */
 int cli_done(const struct cli *cli, const char *what, emq_str id, const char *outcome);
+/* The same for what an owner did to job words[1]; a lost lock has its own message. */
+int cli_owner_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done);
 
 /* Whether the reader of stdout has gone. */
 bool cli_reader_gone(void);

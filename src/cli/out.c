@@ -321,3 +321,13 @@ void cli_bar_end(struct cli_bar *bar)
     if (bar->on && bar->shown_at_ms)
         fputc('\n', stderr);
 }
+
+int cli_owner_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done)
+{
+    if (s == EMQ_LOST)
+        return cli_error(cli, CLI_NO,
+                         "the lock of job %s is not this token's any more; nothing was changed",
+                         cli->args.words[1]);
+    return s == EMQ_OK ? cli_done(cli, "id", emq_cstr(cli->args.words[1]), done)
+                       : cli_failure(cli, s, err);
+}

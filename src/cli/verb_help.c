@@ -2,6 +2,8 @@
  *
  * emq help, completion, version: made from the table of verbs. `help --man` writes the man pages.
  */
+#include <echomq/effect.h>
+
 #include "cli/cli.h"
 #include "cli/man.h"
 
@@ -131,7 +133,8 @@ const struct cli_verb cli_verb_completion = {
 static int run_version(struct cli *cli)
 {
     if (cli->globals.json)
-        printf("{\"version\":\"%s\",\"sqlite\":\"%s\"}\n", emq_version(), sqlite3_libversion());
+        printf("{\"version\":\"%s\",\"sqlite\":\"%s\",\"sqliteSourceId\":\"%s\"}\n", emq_version(),
+               sqlite3_libversion(), emq_sqlite_source_id());
     else
         printf("emq %s (SQLite %s)\n", emq_version(), sqlite3_libversion());
     return CLI_OK;

@@ -128,16 +128,6 @@ static const struct cli_option extend_table[] = {
     {.name = NULL},
 };
 
-static int owner_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done)
-{
-    if (s == EMQ_LOST)
-        return cli_error(cli, CLI_NO,
-                         "the lock of job %s is not this token's any more; nothing was changed",
-                         cli->args.words[1]);
-    return s == EMQ_OK ? cli_done(cli, "id", emq_cstr(cli->args.words[1]), done)
-                       : cli_failure(cli, s, err);
-}
-
 static int run_extend(struct cli *cli)
 {
     const struct extend_options *o = cli->options;
@@ -146,7 +136,7 @@ static int run_extend(struct cli *cli)
         return cli_usage(cli, "--token is missing");
     emq_status s = emq_extend(cli->client, emq_cstr(cli->args.words[0]),
                               emq_cstr(cli->args.words[1]), o->token, o->lock, &err);
-    return owner_answer(cli, s, &err, "extended");
+    return cli_owner_answer(cli, s, &err, "extended");
 }
 
 const struct cli_verb cli_verb_extend = {
@@ -264,7 +254,7 @@ static int run_settle(struct cli *cli)
     if (s == EMQ_WRONG_STATE)
         return cli_error(cli, CLI_NO, "job %s is not active, or may not go back (at-most-once)",
                          id.ptr);
-    return owner_answer(cli, s, &err, "settled");
+    return cli_owner_answer(cli, s, &err, "settled");
 }
 
 const struct cli_verb cli_verb_settle = {

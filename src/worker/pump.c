@@ -83,12 +83,13 @@ bool emq__pump_may_take(emq_worker *w, int64_t now_us)
     return w->cfg.max_jobs == 0 || w->pump.handed < w->cfg.max_jobs;
 }
 
-/* Jobs in hand beyond the free threads: only as many as are done during one act. */
+/* Jobs in hand beyond the free threads: only as many as are done during one act. How long a handler
+ * runs is not known before one has ended. */
 static int32_t prefetch_places(const emq_worker *w, double run_us)
 {
     const struct emq__pump *p = &w->pump;
 
-    if (w->cfg.prefetch == 0 || p->act_us < 1 || run_us >= p->act_us)
+    if (w->cfg.prefetch == 0 || p->act_us < 1 || run_us <= 0 || run_us >= p->act_us)
         return 0;
     for (size_t i = 0; i < w->n_queues; i++) {
         if (!w->queues[i].plain)

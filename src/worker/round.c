@@ -158,20 +158,11 @@ static void settled_apply(emq_worker *w, struct emq__slot *s, const struct emq__
 }
 
 /* Memory for a taken job was missing: it goes back as if it had not been taken. */
-static void untake(emq_worker *w, struct emq__wqueue *q, struct emq__job *const *jobs, size_t n)
+static void untake_all(emq_worker *w, struct emq__wqueue *q, struct emq__job *const *jobs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct emq__arena mem = {0};
-        struct emq__settle_entry e = {
-            .id = jobs[i]->id, .auth = {.token = jobs[i]->token}, .kind = EMQ__SETTLE_RELEASE};
-        const struct emq__settle_entry *one = &e;
-        struct emq__settle_req req = {
-            .prefix = w->c->prefix, .queue = q->name, .entries = &one, .n = 1};
-        struct emq__settle_res res;
         emq_error err = {0};
-        emq_status s = emq__do_settle(w->c, &req, &res, &mem, &err);
-        emq__arena_free(&mem);
-        if (emq__is_failure(s))
+        if (emq__is_failure(emq__untake(w, jobs[i], &err)))
             emq__event_error(w, q->name, "giving back a job that there is no memory for", &err);
     }
 }
@@ -182,18 +173,21 @@ static int32_t taken_apply(emq_worker *w, struct emq__wqueue *q, const struct em
     struct emq__slot *first = NULL, **end = &first;
     int32_t n = 0;
 
-    if (t->n > 0)
+    if (t->n > 0) {
         emq__point(&w->points, EMQ__P1);
+        q->grouped = false;
+    }
     for (size_t i = 0; i < t->n; i++) {
         struct emq__slot *s = emq__slot_new(w, q);
         emq_job *job = s ? emq__job_wrap(t->jobs[i]) : NULL;
         if (!job) {
             if (s)
                 emq__slot_unref(s);
-            untake(w, q, t->jobs + i, t->n - i);
+            untake_all(w, q, t->jobs + i, t->n - i);
             break;
         }
-        if (job->rec.priority > 0 || job->rec.group.len > 0)
+        q->grouped = q->grouped || job->rec.group.len > 0;
+        if (job->rec.priority > 0 || q->grouped)
             q->plain = false;
         emq__slot_arm(s, job, sent_us, store_now_ms);
         *end = s;

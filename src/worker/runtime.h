@@ -105,6 +105,7 @@ struct emq__wqueue { /* the pump's alone, but name */
     int32_t weight;
     bool hungry;             /* the last take was full: there may be more */
     bool plain;              /* no limit, rate, priority, pause, group seen: prefetch allowed */
+    bool grouped;            /* the last jobs taken had a group among them */
     uint64_t ticket;         /* before the last look */
     int64_t look_at_us;      /* look then, whatever the ticket says */
     int64_t hold_until_us;   /* do not look before: rate limit, or its take fails */
@@ -293,6 +294,8 @@ emq_status emq__promote_once(emq_worker *w, emq_str queue, bool *more, emq_error
 void emq__adopt_at_start(emq_worker *w);
 /* A take's answer was in doubt: releases, uncharged, what it gave us without our knowing. */
 void emq__adopt_after_doubt(emq_worker *w, int64_t since_at_ms);
+/* Gives back, uncharged, a job that was taken and has no slot. */
+emq_status emq__untake(emq_worker *w, const struct emq__job *j, emq_error *err);
 
 /* events.c */
 void emq__event(emq_worker *w, emq_event_kind kind, struct emq__slot *s, emq_str text);

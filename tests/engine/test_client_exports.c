@@ -39,8 +39,9 @@ static const struct {
                                             X(emq_resume) X(emq_retry) X(emq_retry_all) X(
                                                 emq_set_concurrency) X(emq_set_data)
                                                 X(emq_set_delay) X(emq_set_priority) X(
-                                                    emq_set_progress) X(emq_settle)
-                                                    X(emq_state_name) X(emq_state_parse)
+                                                    emq_set_progress)
+                                                    X(emq_settle) X(emq_sqlite_source_id) X(
+                                                        emq_state_name) X(emq_state_parse)
                                                         X(emq_stats) X(emq_status_name) X(
                                                             emq_status_text)
                                                             X(emq_sweep) X(emq_take) X(

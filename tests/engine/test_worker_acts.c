@@ -127,6 +127,43 @@ EMQ_TEST(no_more_is_prefetched_than_was_allowed)
     CHECK(most_wanted(NULL, NULL) <= 33);
 }
 
+EMQ_TEST(slow_handlers_get_no_jobs_ahead_of_time)
+{
+    struct bench *b = bench_open("q");
+
+    b->o.o.prefetch = 32;
+    wf_add_n(&b->f, "q", 40, "hold");
+    emq_worker *w = wf_start(&b->f, &b->o);
+    WAIT_FOR(b->p.running == 1);
+    int64_t takes = wf_stats(w).takes;
+    wf_add(&b->f, "q", "one-more", ""); /* a reason to look again, if any were wanted */
+    wf_nap(300);
+    CHECK_INT(wf_stats(w).takes, takes);
+    CHECK_INT(wf_stats(w).in_hand, 0);
+    CHECK_INT(wf_count(&b->f, "q", EMQ_ACTIVE), 1);
+    b->p.gate = 1;
+    wf_stop(w, 0);
+    bench_close(b);
+}
+
+EMQ_TEST(nothing_is_prefetched_from_a_queue_with_groups)
+{
+    struct bench *b = bench_open("q");
+    struct ledger l = {.takes = 0};
+
+    ledger_wrap(b, &l);
+    for (int i = 0; i < 600; i++) {
+        char id[20];
+        (void)snprintf(id, sizeof id, "g%d", i);
+        wf_add_opts(&b->f, "q", id, "", (emq_add_opts){.group = S("g")});
+    }
+    wf_fault(&b->f, "settle", EMQ__FAULT_NONE, 0)->delay_ms = 3; /* acts slower than handlers */
+    b->o.o.prefetch = 32;
+    CHECK_INT(work_off(b).completed, 600);
+    CHECK_INT(l.most_wanted, 1);
+    bench_close(b);
+}
+
 EMQ_TEST(modes_that_can_not_give_back_take_only_for_free_places)
 {
     static const int modes[] = {EMQ_AT_MOST_ONCE, EMQ_FIRE_AND_FORGET};
