@@ -141,14 +141,18 @@ void emq__job_fill(emq_job *j, const struct emq__job *rec, int64_t now_ms, bool 
                    struct emq__arena *mem);
 /* The job's own options, parsed once. A text that is no object gives the defaults. */
 const struct emq__opts *emq__job_opts(const emq_job *j);
-/* Lists take over the arena in which their parts live. NULL: no memory; the arena is left.
+/* Lists take over the arena in which their parts live; without memory for one it is left.
  * `taken`: the tokens are the caller's. */
-emq_list *emq__list_of_strs(struct emq__arena *mem, emq_str *strs, size_t n);
-emq_list *emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs, size_t n,
-                            int64_t now_ms, bool taken);
+emq_status emq__list_of_strs(struct emq__arena *mem, emq_str *strs, size_t n, emq_list **out,
+                             const char *where, emq_error *err);
+emq_status emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs, size_t n,
+                             int64_t now_ms, bool taken, emq_list **out, const char *where,
+                             emq_error *err);
 /* Finished, and past the age that its options allow: counts as absent, removed or not. */
 bool emq__job_expired(const struct emq__job *j, int64_t now_ms, struct emq__arena *mem);
-/* Reads one record; EMQ_NOT_FOUND when there is none or it has expired. */
+/* Reads one record; EMQ_NOT_FOUND when there is none. emq__job_read(): or when it has expired. */
+emq_status emq__record_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
+                            struct emq__job **out, int64_t *out_now_ms, emq_error *err);
 emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
                          struct emq__job **out, int64_t *out_now_ms, emq_error *err);
 

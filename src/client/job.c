@@ -186,26 +186,29 @@ emq_str emq_job_json(const emq_job *j)
 
 /* ---- lists ------------------------------------------------------------------------------- */
 
-emq_list *emq__list_of_strs(struct emq__arena *mem, emq_str *strs, size_t n)
+emq_status emq__list_of_strs(struct emq__arena *mem, emq_str *strs, size_t n, emq_list **out,
+                             const char *where, emq_error *err)
 {
     emq_list *l = calloc(1, sizeof *l);
 
     if (!l)
-        return NULL;
+        return emq__no_memory(where, err);
     l->mem = *mem;
     *mem = (struct emq__arena){0};
     l->strs = strs;
     l->n = n;
-    return l;
+    *out = l;
+    return EMQ_OK;
 }
 
-emq_list *emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs, size_t n,
-                            int64_t now_ms, bool taken)
+emq_status emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs, size_t n,
+                             int64_t now_ms, bool taken, emq_list **out, const char *where,
+                             emq_error *err)
 {
     emq_list *l = calloc(1, sizeof *l);
 
     if (!l)
-        return NULL;
+        return emq__no_memory(where, err);
     l->jobs = calloc(n ? n : 1, sizeof *l->jobs);
     if (!l->jobs)
         goto fail;
@@ -218,11 +221,12 @@ emq_list *emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs
     }
     l->mem = *mem;
     *mem = (struct emq__arena){0};
-    return l;
+    *out = l;
+    return EMQ_OK;
 
 fail:
     emq_list_free(l);
-    return NULL;
+    return emq__no_memory(where, err);
 }
 
 size_t emq_list_len(const emq_list *l)

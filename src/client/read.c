@@ -26,8 +26,8 @@ bool emq__job_expired(const struct emq__job *j, int64_t now_ms, struct emq__aren
     return age_ms > 0 && emq__sat_add(j->finished_at_ms, age_ms) <= now_ms;
 }
 
-emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
-                         struct emq__job **out, int64_t *out_now_ms, emq_error *err)
+emq_status emq__record_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
+                            struct emq__job **out, int64_t *out_now_ms, emq_error *err)
 {
     struct emq__jobs_req req = {.prefix = c->prefix, .queue = queue, .ids = &id, .n = 1};
     struct emq__jobs_res res;
@@ -35,11 +35,19 @@ emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__a
 
     if (s != EMQ_OK)
         return s;
-    if (res.n == 0 || !res.jobs[0] || emq__job_expired(res.jobs[0], res.now_ms, mem))
+    if (res.n == 0 || !res.jobs[0])
         return EMQ_NOT_FOUND;
     *out = res.jobs[0];
     *out_now_ms = res.now_ms;
     return EMQ_OK;
+}
+
+emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
+                         struct emq__job **out, int64_t *out_now_ms, emq_error *err)
+{
+    emq_status s = emq__record_read(c, queue, id, mem, out, out_now_ms, err);
+
+    return s == EMQ_OK && emq__job_expired(*out, *out_now_ms, mem) ? EMQ_NOT_FOUND : s;
 }
 
 static emq_status no_out(const char *where, emq_error *err)
@@ -72,18 +80,6 @@ emq_status emq_get(emq_client *c, emq_str queue, emq_str id, emq_job **out, emq_
     return s;
 }
 
-/* A list of strings, with the end of the call that made them. */
-static emq_status give_strs(struct emq__arena *mem, emq_str *strs, size_t n, emq_list **out,
-                            const char *where, emq_error *err)
-{
-    emq_list *l = emq__list_of_strs(mem, strs, n);
-
-    if (!l)
-        return emq__no_memory(where, err);
-    *out = l;
-    return EMQ_OK;
-}
-
 emq_status emq_logs(emq_client *c, emq_str queue, emq_str id, size_t start, size_t count,
                     emq_list **out, emq_error *err)
 {
@@ -105,7 +101,7 @@ emq_status emq_logs(emq_client *c, emq_str queue, emq_str id, size_t start, size
     };
     s = c->e->ops->logs(c->e, &req, &res, &mem, err);
     if (s == EMQ_OK)
-        s = give_strs(&mem, res.lines, res.n, out, where, err);
+        s = emq__list_of_strs(&mem, res.lines, res.n, out, where, err);
     emq__arena_free(&mem);
     return s;
 }
@@ -124,7 +120,7 @@ emq_status emq_queues(emq_client *c, emq_list **out, emq_error *err)
     struct emq__queues_req req = {.prefix = c->prefix};
     s = c->e->ops->queues(c->e, &req, &res, &mem, err);
     if (s == EMQ_OK)
-        s = give_strs(&mem, res.names, res.n, out, where, err);
+        s = emq__list_of_strs(&mem, res.names, res.n, out, where, err);
     emq__arena_free(&mem);
     return s;
 }
@@ -289,13 +285,8 @@ emq_status emq_find(emq_client *c, emq_str queue, const emq_find_opts *opts, emq
     if (!f.jobs)
         return emq__no_memory(where, err);
     s = o.state ? find_in_state(&f, o.state, err) : find_in_all(&f, err);
-    if (s == EMQ_OK) {
-        emq_list *l = emq__list_of_jobs(&f.mem, f.jobs, f.n, f.now_ms, false);
-        if (l)
-            *out = l;
-        else
-            s = emq__no_memory(where, err);
-    }
+    if (s == EMQ_OK)
+        s = emq__list_of_jobs(&f.mem, f.jobs, f.n, f.now_ms, false, out, where, err);
     free(f.jobs);
     emq__arena_free(&f.mem);
     return s;
@@ -322,7 +313,7 @@ static emq_status read_events(emq_client *c, emq_str queue, emq_str after, int32
         emq_str *strs = emq__arena_zalloc(&mem, res.n, sizeof *strs);
         for (size_t i = 0; strs && i < res.n; i++)
             strs[i] = res.events[i].json;
-        s = strs ? give_strs(&mem, strs, res.n, out, "emq_events", err)
+        s = strs ? emq__list_of_strs(&mem, strs, res.n, out, "emq_events", err)
                  : emq__no_memory("emq_events", err);
     }
     emq__arena_free(&mem);

@@ -96,22 +96,6 @@ static emq_status check_settle_opts(emq_settle_opts *o, const emq_settle_opts *o
     return s;
 }
 
-/* The record behind a settlement; retention does not hide it: the act decides what it means. */
-static emq_status read_record(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
-                              struct emq__job **out, emq_error *err)
-{
-    struct emq__jobs_req req = {.prefix = c->prefix, .queue = queue, .ids = &id, .n = 1};
-    struct emq__jobs_res res;
-    emq_status s = c->e->ops->jobs(c->e, &req, &res, mem, err);
-
-    if (s != EMQ_OK)
-        return s;
-    if (res.n == 0 || !res.jobs[0])
-        return EMQ_NOT_FOUND;
-    *out = res.jobs[0];
-    return EMQ_OK;
-}
-
 emq_status emq_settle(emq_client *c, emq_str queue, emq_str id, emq_str token,
                       const emq_settle_opts *opts, emq_error *err)
 {
@@ -120,12 +104,13 @@ emq_status emq_settle(emq_client *c, emq_str queue, emq_str id, emq_str token,
     struct emq__settle_res res;
     struct emq__job *job;
     emq_settle_opts o;
+    int64_t now_ms;
 
     emq_status s = emq__client_check_job(c, queue, id, where_settle, err);
     if (s == EMQ_OK)
         s = check_settle_opts(&o, opts, token, err);
-    if (s == EMQ_OK)
-        s = read_record(c, queue, id, &mem, &job, err);
+    if (s == EMQ_OK) /* expired or not: the act decides what it means */
+        s = emq__record_read(c, queue, id, &mem, &job, &now_ms, err);
     if (s == EMQ_OK) {
         const struct emq__settle_entry *entries[] = {&entry};
         struct emq__settle_req req = {

@@ -148,13 +148,8 @@ emq_status emq_claims(emq_client *c, emq_str worker, emq_list **out, emq_error *
         return s;
     struct emq__claims_req req = {.prefix = c->prefix, .worker = worker};
     s = c->e->ops->claims(c->e, &req, &res, &mem, err);
-    if (s == EMQ_OK) {
-        emq_list *l = emq__list_of_jobs(&mem, res.jobs, res.n, res.now_ms, true);
-        if (l)
-            *out = l;
-        else
-            s = emq__no_memory(where, err);
-    }
+    if (s == EMQ_OK)
+        s = emq__list_of_jobs(&mem, res.jobs, res.n, res.now_ms, true, out, where, err);
     emq__arena_free(&mem);
     return s;
 }
