@@ -168,8 +168,11 @@ typedef struct emq_open_opts {
  *         a bare path that starts with '/' or '.', or empty: EMQ_URL, else
  *         $XDG_STATE_HOME/echomq/queue.db (made with its folder, mode 0700/0600).
  *
+ * Not in a child of fork() whose parent has a client open: see `fork` above.
+ *
  * EMQ_OK, EMQ_E_INVALID, EMQ_E_NOMEM, EMQ_E_STORE, EMQ_E_REFUSED, EMQ_E_VERSION, EMQ_E_BUSY,
- * EMQ_E_UNAVAIL, EMQ_E_SYSTEM. The caller owns *out and ends it with emq_close().
+ * EMQ_E_UNAVAIL, EMQ_E_SYSTEM (too few descriptors or threads: raise the limit, or try again). The
+ * caller owns *out and ends it with emq_close().
  */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_open(emq_client **out, emq_str url,
                                                  const emq_open_opts *opts, emq_error *err);
@@ -449,7 +452,10 @@ typedef struct emq_queue_stats {
     int32_t maxed; /* at the concurrency limit */
 } emq_queue_stats;
 
-/* EMQ_OK (an unknown queue has zeros), failures. Constant cost. */
+/* EMQ_OK (an unknown queue has zeros), failures. Constant cost: finished jobs are counted, and found by
+ * emq_find() and emq_get(), until they are removed. A job past its retention goes when the next one with
+ * the same retention ends in its state, or with a sweep (each stalled interval, emq_sweep()), which looks
+ * at the 1,000 oldest of a state; an add under its id takes it for absent before. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_stats(emq_client *c, emq_str queue,
                                                   emq_queue_stats *out, emq_error *err);
 /* Names of all queues under this prefix, sorted. */
@@ -544,7 +550,8 @@ typedef struct emq_sweep_opts {
     size_t size;
     int64_t max_stalled; /* recoveries a job may have; 0 = 3, -1 = none */
 } emq_sweep_opts;
-/* Returns jobs whose lock has ended to their queue; those over the limit fail. */
+/* Returns jobs whose lock has ended to their queue; those over the limit fail. Finished jobs past their
+ * retention are removed. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_sweep(emq_client *c, emq_str queue,
                                                   const emq_sweep_opts *opts,
                                                   int64_t *out_recovered, int64_t *out_failed,
