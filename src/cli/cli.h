@@ -21,7 +21,6 @@ enum cli_exit {
     CLI_NOINPUT = 66, /* no such input file */
     CLI_UNREACHABLE = 69,
     CLI_BUG = 70,
-    CLI_CANTCREATE = 73,
     CLI_IO = 74,
     CLI_AGAIN = 75,
     CLI_REFUSED = 77,
@@ -42,7 +41,6 @@ struct cli {
     const struct cli_verb *verb;
     void *options;      /* the verb's options struct, zeroed, then parsed into */
     emq_client *client; /* open when verb->opens */
-    emq_str who;        /* for admin records */
 };
 
 struct cli_verb {

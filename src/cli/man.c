@@ -64,7 +64,7 @@ static void exit_status(FILE *to)
         {"66", "no such input file"},
         {"69", "the store cannot be reached"},
         {"70", "a bug"},
-        {"73, 74", "the storage failed or is full"},
+        {"74", "the storage failed or is full"},
         {"75", "try again: busy, or out of a resource"},
         {"77", "the store refused: permission, or read\\-only"},
         {"78", "configuration: a store of another version, a command that cannot be started"},
@@ -72,7 +72,7 @@ static void exit_status(FILE *to)
         {"124", "timed out"},
         {"125", "emq run: a failure of emq itself"},
     };
-    fputs(".Sh EXIT STATUS\n.Bl -tag -width \"73, 74\" -compact\n", to);
+    fputs(".Sh EXIT STATUS\n.Bl -tag -width \"124\" -compact\n", to);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(rows); i++)
         fprintf(to, ".It %s\n%s\n", rows[i][0], rows[i][1]);
     fputs(".El\n", to);

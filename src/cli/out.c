@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages, exit codes, results as JSON, input files, tables, the progress bar.
+ * Messages, exit codes, and results as JSON.
  */
 #include "cli/cli.h"
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 
 #include <errno.h>
-#include <libsmartcols.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* `emq run` passes on the program's status: what is emq's own must not look like one. */
@@ -186,140 +183,6 @@ int cli_done(const struct cli *cli, const char *what, emq_str id, const char *ou
     cli_json_str(&b, what, id);
     cli_json_str(&b, "outcome", emq_cstr(outcome));
     return cli_json_end(cli, &b);
-}
-
-/* ---- input ------------------------------------------------------------------------------- */
-
-static int read_all(const struct cli *cli, FILE *f, const char *name, size_t max, char **out,
-                    size_t *out_len)
-{
-    struct emq__buf b;
-    char chunk[65536];
-    size_t n;
-
-    emq__buf_init(&b, max + 1);
-    while ((n = fread(chunk, 1, sizeof chunk, f)) > 0 && b.failed == EMQ_OK && b.len <= max)
-        emq__buf_add(&b, chunk, n);
-    int code = CLI_OK;
-    if (ferror(f))
-        code = cli_error(cli, CLI_NOINPUT, "%s: %s", name, strerror(errno));
-    else if (b.failed == EMQ_E_NOMEM)
-        code = cli_error(cli, CLI_AGAIN, "%s: out of memory", name);
-    else if (b.failed != EMQ_OK || b.len > max)
-        code = cli_error(cli, CLI_DATA, "%s: more than the limit of %zu bytes", name, max);
-    if (code != CLI_OK) {
-        emq__buf_free(&b);
-        return code;
-    }
-    if (!b.ptr)
-        emq__buf_text(&b, "");
-    *out = b.ptr;
-    *out_len = b.len;
-    return CLI_OK;
-}
-
-int cli_read_file(const struct cli *cli, const char *path, size_t max, char **out, size_t *out_len)
-{
-    struct stat st;
-    if (strcmp(path, "-") == 0)
-        return read_all(cli, stdin, "standard input", max, out, out_len);
-    FILE *f = fopen(path, "rbe");
-    if (!f)
-        return cli_error(cli, CLI_NOINPUT, "%s: %s", path, strerror(errno));
-    int code = fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode)
-                   ? cli_error(cli, CLI_NOINPUT, "%s: is a directory", path)
-                   : read_all(cli, f, path, max, out, out_len);
-    fclose(f);
-    return code;
-}
-
-int cli_read_data(const struct cli *cli, const char *arg, size_t max, char **out, size_t *out_len)
-{
-    if (strcmp(arg, "-") == 0)
-        return cli_read_file(cli, arg, max, out, out_len);
-    if (arg[0] == '@')
-        return arg[1] ? cli_read_file(cli, arg + 1, max, out, out_len)
-                      : cli_usage(cli, "\"@\" names no file: give @FILE");
-    *out_len = strlen(arg);
-    *out = strdup(arg);
-    return *out ? CLI_OK : cli_error(cli, CLI_AGAIN, "out of memory");
-}
-
-/* ---- tables ------------------------------------------------------------------------------ */
-
-struct cli_table {
-    struct libscols_table *t;
-    size_t columns;
-    bool failed;
-};
-
-struct cli_table *cli_table_new(const char *const *columns, const bool *right, size_t n)
-{
-    struct cli_table *table = calloc(1, sizeof *table);
-    if (!table)
-        return NULL;
-    table->columns = n;
-    table->t = scols_new_table();
-    for (size_t i = 0; table->t && i < n; i++)
-        if (!scols_table_new_column(table->t, columns[i], 0,
-                                    right && right[i] ? SCOLS_FL_RIGHT : 0))
-            table->failed = true;
-    return table;
-}
-
-void cli_table_row(struct cli_table *table, const char *const *cells)
-{
-    struct libscols_line *line = table && table->t ? scols_table_new_line(table->t, NULL) : NULL;
-    if (!line) {
-        if (table)
-            table->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < table->columns; i++)
-        if (scols_line_set_data(line, i, cells[i]) != 0)
-            table->failed = true;
-}
-
-int cli_table_print(struct cli_table *table)
-{
-    if (!table)
-        return -1;
-    bool failed = table->failed || !table->t || scols_print_table(table->t) != 0;
-    if (table->t)
-        scols_unref_table(table->t);
-    free(table);
-    return failed ? -1 : 0;
-}
-
-/* ---- progress ---------------------------------------------------------------------------- */
-
-enum { BAR_WIDTH = 30, BAR_INTERVAL_MS = 100 };
-
-void cli_bar_start(struct cli_bar *bar, const struct cli *cli, const char *label, int64_t total)
-{
-    *bar = (struct cli_bar){.cli = cli, .total = total, .label = label};
-    bar->on = !cli->globals.quiet && isatty(STDERR_FILENO);
-}
-
-void cli_bar_step(struct cli_bar *bar, int64_t done)
-{
-    int64_t now = emq__mono_now().us / 1000;
-    if (!bar->on || (now - bar->shown_at_ms < BAR_INTERVAL_MS && done != bar->total))
-        return;
-    bar->shown_at_ms = now;
-    if (bar->total <= 0) {
-        fprintf(stderr, "\r%s %lld", bar->label, (long long)done);
-        return;
-    }
-    int full = (int)(BAR_WIDTH * done / bar->total);
-    fprintf(stderr, "\r%s [%.*s%*s] %lld/%lld", bar->label, full, "##############################",
-            BAR_WIDTH - full, "", (long long)done, (long long)bar->total);
-}
-
-void cli_bar_end(struct cli_bar *bar)
-{
-    if (bar->on && bar->shown_at_ms)
-        fputc('\n', stderr);
 }
 
 int cli_owner_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done)

@@ -148,16 +148,11 @@ emq_status emq__list_of_strs(struct emq__arena *mem, emq_str *strs, size_t n, em
 emq_status emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs, size_t n,
                              int64_t now_ms, bool taken, emq_list **out, const char *where,
                              emq_error *err);
-/* Finished, and past the age that its options allow: counts as absent, removed or not. */
-bool emq__job_expired(const struct emq__job *j, int64_t now_ms, struct emq__arena *mem);
 /* Reads one record; EMQ_NOT_FOUND when there is none. emq__job_read(): or when it has expired. */
 emq_status emq__record_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
                             struct emq__job **out, int64_t *out_now_ms, emq_error *err);
 emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
                          struct emq__job **out, int64_t *out_now_ms, emq_error *err);
-
-/* A log line as it is stored: clean text, cut and marked beyond EMQ_LOG_LINE_MAX. */
-emq_status emq__log_line_make(emq_str line, struct emq__arena *mem, emq_str *out, emq_error *err);
 
 /* Default worker name "host:pid:n", another one each call. */
 void emq__worker_name(emq_client *c, char out[EMQ_WORKER_NAME_MAX + 1]);

@@ -13,7 +13,8 @@
 enum { FIND_DEFAULT = 100, FIND_MAX = 1000, EVENTS_DEFAULT = 100, EVENTS_MAX = 1000 };
 enum { LOOK_FIRST_MS = 20, LOOK_MAX_MS = 500 };
 
-bool emq__job_expired(const struct emq__job *j, int64_t now_ms, struct emq__arena *mem)
+/* Finished, and past the age that its options allow: counts as absent, removed or not. */
+static bool expired(const struct emq__job *j, int64_t now_ms, struct emq__arena *mem)
 {
     struct emq__opts o;
 
@@ -47,7 +48,7 @@ emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__a
 {
     emq_status s = emq__record_read(c, queue, id, mem, out, out_now_ms, err);
 
-    return s == EMQ_OK && emq__job_expired(*out, *out_now_ms, mem) ? EMQ_NOT_FOUND : s;
+    return s == EMQ_OK && expired(*out, *out_now_ms, mem) ? EMQ_NOT_FOUND : s;
 }
 
 static emq_status no_out(const char *where, emq_error *err)
@@ -206,7 +207,7 @@ static emq_status find_in_state(struct finder *f, int32_t state, emq_error *err)
         f->now_ms = res.now_ms;
         for (size_t i = 0; i < res.n; i++) {
             f->bytes += emq__job_bytes(res.jobs[i]);
-            if (!emq__job_expired(res.jobs[i], res.now_ms, &f->mem))
+            if (!expired(res.jobs[i], res.now_ms, &f->mem))
                 f->jobs[f->n++] = res.jobs[i];
         }
         f->skip = 0;

@@ -16,7 +16,7 @@ bool emq__stopping(const emq_worker *w)
     return atomic_load(&w->stop_level) > 0;
 }
 
-void emq__pending_add(emq_worker *w, struct emq__slot *s)
+static void pending_add(emq_worker *w, struct emq__slot *s)
 {
     s->next = NULL;
     *w->pump.pending_tail = s;
@@ -47,7 +47,7 @@ static void collect(emq_worker *w)
     for (struct emq__slot *next; s; s = next) {
         next = s->next;
         if (emq__slot_held(s))
-            emq__pending_add(w, s);
+            pending_add(w, s);
         else
             unheld_over(w, s);
     }
@@ -70,7 +70,7 @@ static void give_back_unstarted(emq_worker *w)
     for (struct emq__slot *next; s; s = next) {
         next = s->next;
         s->out.ending = EMQ__END_RELEASE;
-        emq__pending_add(w, s);
+        pending_add(w, s);
     }
 }
 

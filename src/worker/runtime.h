@@ -221,7 +221,6 @@ void emq__queues_init(emq_worker *w, int64_t now_us);
 /* How many to ask each queue for. Strict order: every queue that is worth a look wants all free places,
  * and the caller goes through them in order, with what is left. Weighted: the places are shared out. */
 void emq__queues_want(emq_worker *w, int32_t free_places, int64_t now_us, int32_t *want);
-bool emq__queue_worth(emq_worker *w, const struct emq__wqueue *q, int64_t now_us);
 /* A take was answered: got of want jobs. ticket: read before it was sent. */
 void emq__queue_took(emq_worker *w, struct emq__wqueue *q, int32_t want, uint64_t ticket,
                      const struct emq__taken *t, int64_t store_now_ms, int64_t now_us);
@@ -233,7 +232,6 @@ int64_t emq__queues_next_us(const emq_worker *w);
 void emq__worker_over(emq_worker *w);
 void *emq__pump_main(void *thread);
 bool emq__stopping(const emq_worker *w); /* any thread */
-void emq__pending_add(emq_worker *w, struct emq__slot *s);
 /* May new jobs be taken? */
 bool emq__pump_may_take(emq_worker *w, int64_t now_us);
 int32_t emq__pump_places(emq_worker *w); /* free ones, prefetch included; may be negative */
