@@ -203,7 +203,7 @@ EMQ_TEST(store_in_memory_is_one_store_for_all_threads_and_leaves_no_file)
     ground_close(other);
 }
 
-EMQ_TEST(kill_right_after_creating_the_file_leaves_a_file_that_opens)
+EMQ_TEST(an_empty_file_as_a_kill_right_after_its_creation_leaves_it_opens)
 {
     const char *path = ground_path("q.db");
     struct sq *s;
