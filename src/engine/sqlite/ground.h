@@ -107,9 +107,9 @@ void sq_one_lock(struct sq *s); /* nothing when not in memory */
 void sq_one_unlock(struct sq *s);
 
 /* conn.c */
-/* Refuses a file that is not ours, or of a newer schema, before anything is made beside it. *ready: see
- * sq_schema_look(). */
-emq_status sq_conn_look(struct sq *s, bool *ready, emq_error *err);
+/* Opens c, which will be the first connection of the set, and looks: a file that is not ours, or of a
+ * newer schema, is refused before anything is made beside it. *ready: see sq_schema_look(). */
+emq_status sq_conn_look(struct sq *s, struct sq_conn *c, bool *ready, emq_error *err);
 /* Makes c usable: opens it if it is not, or the whole set anew when its locks were lost or the file or
  * its log replaced. The caller is in the set; it may be left and entered again in between. */
 emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *err);

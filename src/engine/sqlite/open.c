@@ -317,7 +317,7 @@ static emq_status set_up(struct sq *s, const struct emq__engine_config *cfg, enu
     if (st == EMQ_OK && (st = sq_readers_init(&s->readers, err)) == EMQ_OK)
         *have = READERS;
     if (st == EMQ_OK && !sq_in_memory(s))
-        st = sq_conn_look(s, &ready, err);
+        st = sq_conn_look(s, &s->group.conn, &ready, err);
     if (st == EMQ_OK && (st = sq_bell_open(s, err)) == EMQ_OK)
         *have = BELL;
     if (st == EMQ_OK)
