@@ -167,6 +167,8 @@ static emq_status parse_option(struct cli_args *a, int *i, int argc, char *const
     if (!o)
         return emq__fail(err, EMQ_E_INVALID, 0, "arguments", "unknown option \"%.*s\"",
                          EMQ_STR_ARG(name));
+    if (o->per_job && !a->per_job)
+        a->per_job = o;
     if (o->type == CLI_FLAG) {
         if (equals)
             return emq__fail(err, EMQ_E_INVALID, 0, "arguments", "%s takes no value", o->name);
@@ -192,6 +194,7 @@ emq_status cli_parse(struct cli_args *a, int argc, char *const *argv, const char
     a->words = words;
     a->n_words = 0;
     a->rest = NULL;
+    a->per_job = NULL;
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];
         if (strcmp(arg, "--") == 0) {

@@ -33,6 +33,7 @@ struct cli_option {
     bool optional;     /* the value may be left out: then seen_at is set, and a span is -1 */
     bool may_be_empty; /* CLI_TEXT: "" is a value. Else it is refused: it comes from a
                                    shell variable that is not set */
+    bool per_job;      /* about one job: a verb of many may refuse it, see cli_args */
     char letter;       /* 'v' for -v; 0 = none */
 };
 
@@ -41,7 +42,8 @@ struct cli_args {
     void *into[2];
     const char *const *words; /* out: arguments that are no options, in order */
     size_t n_words;
-    char *const *rest; /* out: what follows "--", NULL if there was none */
+    char *const *rest;                /* out: what follows "--", NULL if there was none */
+    const struct cli_option *per_job; /* out: the first such option that was given; NULL = none */
 };
 
 /* Parses argv (no program name, no verb). `words` needs room for argc pointers. EMQ_E_INVALID with a

@@ -87,10 +87,12 @@ int cli_done(const struct cli *cli, const char *what, emq_str id, const char *ou
 /* The same for what an owner did to job words[1]; a lost lock has its own message. */
 int cli_owner_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done);
 
+/* What was done and can't be undone: said if the result can't be printed. */
+void cli_did(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Whether the reader of stdout has gone. */
 bool cli_reader_gone(void);
 /* Flushes stdout; a failed write (a full disk) is an error: CLI_IO, else `code`. When the reader has
- * gone, ends the process as any filter: silently, by SIGPIPE. */
+ * gone, ends the process as any filter: silently, by SIGPIPE; but never silently after cli_did(). */
 int cli_finish(const struct cli *cli, int code);
 
 /* Reads DATA as given on the line: "@FILE" a file, "-" standard input, else the text itself. The

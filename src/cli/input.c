@@ -28,11 +28,9 @@ static int read_all(const struct cli *cli, FILE *f, const char *name, size_t max
         emq__buf_free(&b);
         return code;
     }
-    if (!b.ptr)
-        emq__buf_text(&b, "");
-    *out = b.ptr;
+    *out = b.ptr ? b.ptr : strdup(""); /* NULL would be no data at all */
     *out_len = b.len;
-    return CLI_OK;
+    return *out ? CLI_OK : cli_error(cli, CLI_AGAIN, "%s: out of memory", name);
 }
 
 int cli_read_file(const struct cli *cli, const char *path, size_t max, char **out, size_t *out_len)

@@ -45,6 +45,9 @@ static void log_line(void *user, int level, emq_str message)
 static int open_store(struct cli *cli)
 {
     emq_error err;
+    const char *prefix = getenv("EMQ_PREFIX");
+    if (!cli->globals.prefix.len && prefix)
+        cli->globals.prefix = emq_cstr(prefix);
     emq_open_opts opts = {
         .size = sizeof opts, .prefix = cli->globals.prefix, .log = log_line, .log_user = cli};
     emq_status s = emq_open(&cli->client, cli->globals.url, &opts, &err);

@@ -124,6 +124,16 @@ int cli_failure(const struct cli *cli, emq_status s, const emq_error *err)
     return code;
 }
 
+static char did[512];
+
+void cli_did(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(did, sizeof did, fmt, ap);
+    va_end(ap);
+}
+
 bool cli_reader_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
@@ -135,6 +145,9 @@ int cli_finish(const struct cli *cli, int code)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     int why = errno;
+    if (did[0])
+        return cli_error(cli, CLI_IO, "%s, but that could not be written to standard output: %s",
+                         did, strerror(why));
     if (cli_reader_gone()) {
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
@@ -179,6 +192,7 @@ int cli_done(const struct cli *cli, const char *what, emq_str id, const char *ou
     struct emq__buf b;
     if (!cli->globals.json)
         return CLI_OK;
+    cli_did("%s %.*s: %s", what, EMQ_STR_ARG(id), outcome);
     cli_json_begin(&b);
     cli_json_str(&b, what, id);
     cli_json_str(&b, "outcome", emq_cstr(outcome));

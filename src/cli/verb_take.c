@@ -71,6 +71,7 @@ static int run_take(struct cli *cli)
     const struct take_options *o = cli->options;
     emq_error err;
     emq_job *job = NULL;
+    char lock[40];
     emq_take_opts opts = {.size = sizeof opts,
                           .worker = o->name,
                           .lock_ms = o->lock,
@@ -83,6 +84,9 @@ static int run_take(struct cli *cli)
     }
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
+    cli_did("job %.*s was taken by worker %.*s under the lock of %s, token %.*s",
+            EMQ_STR_ARG(emq_job_id(job)), EMQ_STR_ARG(emq_job_processed_by(job)),
+            emq__duration_format(o->lock ? o->lock : 30000, lock), EMQ_STR_ARG(emq_job_token(job)));
     int code = print_taken(cli, job);
     emq_job_free(job);
     return code;

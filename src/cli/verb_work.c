@@ -80,7 +80,8 @@ static const struct cli_option work_table[] = {
     {.name = "--exit-when-empty",
      .type = CLI_FLAG,
      AT(exit_when_empty),
-     .help = "end when nothing is waiting, active or to be retried"},
+     .help =
+         "end when nothing can run, is active or to be retried; a paused queue counts as empty"},
     {.name = "--max-jobs",
      .type = CLI_INT,
      AT(max_jobs),
@@ -300,6 +301,20 @@ static void fill(const struct work_options *o, emq_worker_opts *out)
     out->stream = o->stream;
 }
 
+/* A paused queue ends --exit-when-empty, with its jobs still in it. */
+static void say_paused(const struct cli *cli, const emq_worker_queue *queues, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        emq_error err;
+        emq_queue_stats st = {.size = sizeof st};
+        if (emq_stats(cli->client, queues[i].name, &st, &err) != EMQ_OK || !st.paused)
+            continue;
+        long long stay = (long long)(st.count[EMQ_WAITING] + st.count[EMQ_PRIORITIZED]);
+        if (stay)
+            cli_say(cli, "%.*s is paused: %lld jobs stay", EMQ_STR_ARG(queues[i].name), stay);
+    }
+}
+
 static int run_work(struct cli *cli)
 {
     emq_worker_queue queues[MAX_QUEUES];
@@ -324,6 +339,8 @@ static int run_work(struct cli *cli)
                             .user = &watch};
     fill(cli->options, &opts);
     code = work(cli, &opts, -1, &stats);
+    if (code == CLI_OK && opts.exit_when_empty)
+        say_paused(cli, queues, opts.n_queues);
     return code == CLI_OK ? summary(cli, &stats) : code;
 }
 
@@ -331,22 +348,36 @@ const struct cli_verb cli_verb_work = {
     .name = "work",
     .summary = "run a program for each job of one or more queues",
     .usage = "QUEUE[=WEIGHT]... [OPTIONS] -- CMD [ARG...]",
-    .help = "The data comes on standard input, standard output is the result, each line of "
-            "standard error\n"
-            "goes to the job's log. Several queues: strict priority in the given order, or shares "
-            "by weight.\n\n"
-            "Environment of the program: EMQ_URL, EMQ_PREFIX, EMQ_QUEUE, EMQ_WORKER, EMQ_JOB_ID, "
-            "EMQ_JOB_NAME,\n"
-            "EMQ_ATTEMPT, EMQ_FENCE, EMQ_TOKEN, EMQ_IDEMPOTENCY_KEY, EMQ_DEADLINE_AT_MS.\n"
-            "Lines on descriptor 3: \"progress JSON\", \"log TEXT\", \"retry-after D\".\n\n"
-            "Exit 0: completed. 75 or 111: given back after its backoff, no attempt charged, at "
-            "most 100 hand-outs.\n"
-            "65 or 100: failed for good. Any other: this attempt failed. Killed by a signal: "
-            "counted as a stall.\n\n"
-            "TERM, INT or HUP: takes nothing new, waits for running jobs for --grace, gives the "
-            "rest back; again,\n"
-            "or QUIT: now. USR1: quiet on and off. USR2: state to stderr.\n"
-            "Exits 1 if a job it ran failed for good, 78 if the program could not be started.",
+    .help =
+        "The data comes on standard input, standard output is the result, each line of "
+        "standard error\n"
+        "goes to the job's log. Several queues: strict priority in the given order, or shares "
+        "by weight.\n\n"
+        "Environment of the program: EMQ_URL, EMQ_PREFIX, EMQ_QUEUE, EMQ_WORKER, EMQ_JOB_ID, "
+        "EMQ_JOB_NAME,\n"
+        "EMQ_ATTEMPT, EMQ_FENCE, EMQ_TOKEN, EMQ_IDEMPOTENCY_KEY, EMQ_DEADLINE_AT_MS.\n"
+        "Lines on descriptor 3: \"progress JSON\", \"log TEXT\", \"retry-after D\".\n\n"
+        "Exit 0: completed. 75 or 111: given back after its backoff, no attempt charged, at "
+        "most 100 hand-outs.\n"
+        "65 or 100: failed for good. Any other: this attempt failed. Killed by a signal: "
+        "counted as a stall.\n\n"
+        "--stream keeps a program per slot. It reads a line of JSON a job: id, queue, name, data, "
+        "dataEncoding\n"
+        "(\"text\" or \"base64\", where data is not JSON itself), attempt, fence, token, "
+        "idempotencyKey and\n"
+        "deadlineAtMs (0 = none). It writes JSON objects, a line each, at most 8 MiB: "
+        "{\"progress\":JSON} and\n"
+        "{\"log\":TEXT} as often as it likes, then one answer: {\"result\":JSON}, with "
+        "\"resultEncoding\" \"text\"\n"
+        "or \"base64\" for a string that stands for its bytes; or {\"error\":TEXT}, with "
+        "\"final\":true for good,\n"
+        "\"stack\" and \"retryAfter\" (\"30s\"); or {\"giveBack\":true}. \"id\" may stand in "
+        "any line, and must be the\n"
+        "job's. A line that is wrong fails the attempt, and the program is started again.\n\n"
+        "TERM, INT or HUP: takes nothing new, waits for running jobs for --grace, gives the "
+        "rest back; again,\n"
+        "or QUIT: now. USR1: quiet on and off. USR2: state to stderr.\n"
+        "Exits 1 if a job it ran failed for good, 78 if the program could not be started.",
     .options = work_table,
     .options_size = sizeof(struct work_options),
     .min_words = 1,
