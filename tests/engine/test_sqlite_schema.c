@@ -166,6 +166,40 @@ EMQ_TEST(a_file_that_was_migrated_meanwhile_is_not_written)
     close_store(e);
 }
 
+/* What opening says of a store after sql has damaged it. */
+static void check_damaged(const char *sql, emq_status expected, const char *text)
+{
+    struct emq__engine *e;
+    emq_error err = {0};
+    char tables[20], now[20];
+    static const char count[] = "SELECT count(*) FROM sqlite_schema";
+
+    CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
+    close_store(e);
+    shell(sql);
+    ask(count, tables, sizeof tables);
+    CHECK_STATUS(open_store(&e, &err), expected);
+    if (!strstr(err.text, text) || !strstr(err.text, path))
+        fail_msg("%s: %s", sql, err.text);
+    ask(count, now, sizeof now);
+    CHECK_STR(emq_cstr(now), tables);
+    CHECK_INT(unlink(path), 0);
+}
+
+EMQ_TEST(a_store_without_its_schema_record_is_refused_and_not_made_anew)
+{
+    check_damaged("DROP TABLE emq_schema", EMQ_E_VERSION, "no schema record");
+    check_damaged("DELETE FROM emq_schema", EMQ_E_VERSION, "no schema record");
+    check_damaged("DROP TABLE emq_schema; DROP TABLE emq_boot; DROP TABLE emq_job", EMQ_E_VERSION,
+                  "no schema record");
+}
+
+EMQ_TEST(a_store_without_one_of_its_tables_is_refused_as_damaged)
+{
+    check_damaged("DROP TABLE emq_job", EMQ_E_CORRUPT, "19 of the 20 tables");
+    check_damaged("DROP TABLE emq_boot", EMQ_E_CORRUPT, "19 of the 20 tables");
+}
+
 EMQ_TEST(opening_twice_makes_the_schema_once)
 {
     struct emq__engine *a, *b;
@@ -214,7 +248,7 @@ EMQ_TEST(every_table_is_strict_and_named_ours)
 /* Whole-store checks and small lists. */
 static bool may_scan(const char *name)
 {
-    static const char *const list[] = {"schema_create", "schema_exists", "stage_expired"};
+    static const char *const list[] = {"schema_create", "schema_tables", "stage_expired"};
 
     if (strncmp(name, "dump_", 5) == 0)
         return true;
