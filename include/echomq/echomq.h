@@ -316,10 +316,11 @@ ECHOMQ_API emq_str emq_job_token(const emq_job *j); /* of a take or of claims; e
 ECHOMQ_API int emq_job_state(const emq_job *j);     /* an emq_state */
 ECHOMQ_API int64_t emq_job_fence(const emq_job *j); /* grows with each hand-out of the queue */
 ECHOMQ_API int32_t emq_job_priority(const emq_job *j);
-ECHOMQ_API int32_t emq_job_attempts(const emq_job *j);         /* the limit */
-ECHOMQ_API int32_t emq_job_attempts_made(const emq_job *j);    /* settled attempts */
-ECHOMQ_API int32_t emq_job_attempts_started(const emq_job *j); /* hand-outs */
-ECHOMQ_API int32_t emq_job_stalled(const emq_job *j);          /* owners that died */
+ECHOMQ_API int32_t emq_job_attempts(const emq_job *j);      /* the limit */
+ECHOMQ_API int32_t emq_job_attempts_made(const emq_job *j); /* settled attempts */
+/* Hand-outs that were not given back: a release takes its own off again. */
+ECHOMQ_API int32_t emq_job_attempts_started(const emq_job *j);
+ECHOMQ_API int32_t emq_job_stalled(const emq_job *j); /* owners that died */
 ECHOMQ_API int64_t emq_job_delay_ms(const emq_job *j);
 ECHOMQ_API int64_t emq_job_timeout_ms(const emq_job *j);
 ECHOMQ_API int64_t emq_job_timestamp_at_ms(const emq_job *j);

@@ -102,9 +102,9 @@ typedef struct emq_worker_opts {
     int32_t concurrency;         /* 0 = 1; -1 = number of CPUs */
     int32_t mode;                /* an emq_mode */
     int32_t prefetch;            /* jobs in hand beyond the free slots, 0..64; 0 = none */
-    int32_t
-        exit_when_empty; /* end when nothing is waiting, prioritized, active or delayed by a retry */
-    int32_t stream;      /* argv: one child is kept and fed JSON lines */
+    int32_t exit_when_empty;     /* end when nothing is waiting, prioritized, active or delayed by a
+                                retry; what a paused queue holds does not count: it ends too */
+    int32_t stream;              /* argv: one child is kept and fed JSON lines */
     int32_t start_paused;
     int64_t max_jobs; /* end after this many jobs; 0 = no limit */
 } emq_worker_opts;
@@ -138,7 +138,8 @@ typedef struct emq_worker_stats {
     int32_t
         exit_status; /* argv: of the program that ended last; 128 + n for signal n; -1 = none yet */
     int32_t reserved;
-    int64_t takes; /* acts that asked the store for work, whatever they got */
+    int64_t takes;        /* acts that asked the store for work, whatever they got */
+    int64_t takes_failed; /* of them: the store failed */
 } emq_worker_stats;
 ECHOMQ_API void emq_worker_get_stats(emq_worker *w, emq_worker_stats *out);
 /* Writes a few lines on each slot, lock and thread to a descriptor. */

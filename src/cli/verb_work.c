@@ -200,7 +200,8 @@ static void obey(struct cli *cli, emq_worker *w, uint32_t sig, int *stops)
     }
 }
 
-/* Until the worker has ended. first_job_ms >= 0: ends it too when no job came for so long. */
+/* Until the worker has ended. first_job_ms >= 0: ends it too when no job came for so long, be it that
+ * the store failed. */
 static emq_status serve(struct cli *cli, emq_worker *w, int signals, int64_t first_job_ms,
                         emq_error *err)
 {
@@ -438,6 +439,8 @@ static int run_one(struct cli *cli)
     int code = work(cli, &opts, o->wait_ms, &stats);
     if (code != CLI_OK)
         return code;
+    if (stats.started == 0 && stats.takes > 0 && stats.takes_failed == stats.takes)
+        return CLI_OWN_FAILURE; /* the worker's ERROR event said why */
     if (stats.started == 0) {
         cli_say(cli, "no job is ready");
         return CLI_TIMED_OUT;

@@ -382,7 +382,6 @@ static int32_t act_apply(emq_worker *w, struct act *a, uint64_t ticket, int64_t 
     if (r.want > 0) {
         got = taken_apply(w, r.q, &a->taken, r.sent_us, a->now_ms);
         emq__queue_took(w, r.q, r.want, ticket, &a->taken, a->now_ms, now);
-        atomic_fetch_add(&w->count.takes, 1);
     }
     size_t i = 0;
     for (struct emq__slot *s = r.slots, *next; s; s = next, i++) {
@@ -411,12 +410,13 @@ int32_t emq__round_run(emq_worker *w)
     }
     uint64_t ticket = w->e->ops->ticket(w->e, w->c->prefix, &r->q->name, 1);
     int64_t sent_us = emq__mono_now().us;
+    bool takes = r->want > 0;
     emq_status s = act_build(w, &a, &mem, &err);
     if (r->sent_us == 0) {
         r->sent_us = sent_us;
         r->began_at_ms = w->pump.now_ms;
     }
-    if (r->want > 0)
+    if (takes)
         emq__point(&w->points, EMQ__P0);
     if (s == EMQ_OK)
         s = act_send(w, &a, &mem, &err);
@@ -427,6 +427,10 @@ int32_t emq__round_run(emq_worker *w)
     } else {
         got = act_apply(w, &a, ticket, sent_us);
     }
+    if (takes && emq__is_failure(s))
+        atomic_fetch_add(&w->count.takes_failed, 1);
+    if (takes)
+        atomic_fetch_add(&w->count.takes, 1);
     emq__arena_free(&mem);
     return got;
 }

@@ -200,7 +200,7 @@ struct emq_worker {
 
     struct {
         _Atomic int64_t started, completed, failed, retried, given_back, lost, recovered, errors,
-            takes;
+            takes, takes_failed;
     } count;
 
     pthread_mutex_t event_mu; /* one callback at a time */
