@@ -6,7 +6,7 @@ setup() {
     PATH=$EMQ_DIR:$PATH
     BOX=$(mktemp -d)
     export EMQ_URL="sqlite:$BOX/queue.db"
-    unset XDG_STATE_HOME NO_COLOR
+    unset XDG_STATE_HOME NO_COLOR EMQ_PREFIX
     cd "$BOX" || return
 }
 
