@@ -157,8 +157,8 @@ static void make_schema(struct bare *b)
     bool exists;
 
     run(b, "BEGIN IMMEDIATE");
-    st = stmt(b, SQ_SQL_schema_exists);
-    exists = sqlite3_step(st) == SQLITE_ROW;
+    st = stmt(b, SQ_SQL_schema_tables);
+    exists = sqlite3_step(st) == SQLITE_ROW && sqlite3_column_int64(st, 0) > 0;
     (void)sqlite3_reset(st);
     if (!exists) {
         run(b, sq_sql_text[SQ_SQL_schema_create]);

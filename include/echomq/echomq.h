@@ -135,6 +135,7 @@ enum {
     EMQ_DATA_MAX = 16 * 1024 * 1024, /* bytes of data */
     EMQ_RESULT_MAX = 1024 * 1024,    /* bytes of a result */
     EMQ_LOG_LINE_MAX = 8 * 1024,     /* bytes of one log line; longer ones are cut and marked */
+    EMQ_CURSOR_MAX = 63,             /* bytes of an event's id */
     EMQ_LOCK_MIN_MS = 200
 };
 
@@ -171,8 +172,11 @@ typedef struct emq_open_opts {
  *         "redis+sentinel://host,host/NAME", "redis+cluster://host,host"; ?prefix=, ?wait=REPLICAS,
  *         ?ca=, ?cert=, ?key=, ?insecure=1. "redis:" is REDIS_URL. No password is ever shown.
  *
+ * Not in a child of fork() whose parent has a client open: see `fork` above.
+ *
  * EMQ_OK, EMQ_E_INVALID, EMQ_E_NOMEM, EMQ_E_STORE, EMQ_E_REFUSED, EMQ_E_VERSION, EMQ_E_BUSY,
- * EMQ_E_UNAVAIL, EMQ_E_SYSTEM. The caller owns *out and ends it with emq_close().
+ * EMQ_E_UNAVAIL, EMQ_E_SYSTEM (too few descriptors or threads: raise the limit, or try again). The
+ * caller owns *out and ends it with emq_close().
  */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_open(emq_client **out, emq_str url,
                                                  const emq_open_opts *opts, emq_error *err);
@@ -312,14 +316,15 @@ ECHOMQ_API emq_str emq_job_stacktrace_json(const emq_job *j); /* array of string
 ECHOMQ_API emq_str emq_job_progress_json(const emq_job *j);   /* "0" until reported */
 ECHOMQ_API emq_str emq_job_processed_by(const emq_job *j);
 ECHOMQ_API emq_str emq_job_dedup_id(const emq_job *j);
-ECHOMQ_API emq_str emq_job_token(const emq_job *j); /* of a job this caller took; else empty */
+ECHOMQ_API emq_str emq_job_token(const emq_job *j); /* of a take or of claims; else empty */
 ECHOMQ_API int emq_job_state(const emq_job *j);     /* an emq_state */
 ECHOMQ_API int64_t emq_job_fence(const emq_job *j); /* grows with each hand-out of the queue */
 ECHOMQ_API int32_t emq_job_priority(const emq_job *j);
-ECHOMQ_API int32_t emq_job_attempts(const emq_job *j);         /* the limit */
-ECHOMQ_API int32_t emq_job_attempts_made(const emq_job *j);    /* settled attempts */
-ECHOMQ_API int32_t emq_job_attempts_started(const emq_job *j); /* hand-outs */
-ECHOMQ_API int32_t emq_job_stalled(const emq_job *j);          /* owners that died */
+ECHOMQ_API int32_t emq_job_attempts(const emq_job *j);      /* the limit */
+ECHOMQ_API int32_t emq_job_attempts_made(const emq_job *j); /* settled attempts */
+/* Hand-outs that were not given back: a release takes its own off again. */
+ECHOMQ_API int32_t emq_job_attempts_started(const emq_job *j);
+ECHOMQ_API int32_t emq_job_stalled(const emq_job *j); /* owners that died */
 ECHOMQ_API int64_t emq_job_delay_ms(const emq_job *j);
 ECHOMQ_API int64_t emq_job_timeout_ms(const emq_job *j);
 ECHOMQ_API int64_t emq_job_timestamp_at_ms(const emq_job *j);
@@ -375,10 +380,22 @@ typedef struct emq_take_opts {
 
 /* Takes the next job of a queue under a lock. EMQ_OK, EMQ_EMPTY (nothing, or paused, or at the
  * concurrency limit, within wait_ms), EMQ_CANCELLED, failures. The token of the lock is
- * emq_job_token(*out); without a renewal the job is recovered when the lock ends. */
+ * emq_job_token(*out); without a renewal the job is recovered when the lock ends.
+ * EMQ_E_IN_DOUBT: a job may have been handed out; emq_claims() of the worker that the error names
+ * has it then. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_take(emq_client *c, emq_str queue,
                                                  const emq_take_opts *opts, emq_job **out,
                                                  emq_error *err);
+
+/* The active jobs that are held under a worker's name, in all queues of the prefix, with their
+ * tokens: to go on with, or to give back, what a take in doubt or a program that ended left behind.
+ * A name that several use at once has the jobs of all.
+ *
+ * *out: jobs, none included; end with emq_list_free(). A job's token serves emq_extend() and
+ * emq_settle(), which say EMQ_LOST when the lock has gone meanwhile.
+ * EMQ_OK, failures. Thread-safe. One read, of every queue's active jobs of that name. */
+ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_claims(emq_client *c, emq_str worker, emq_list **out,
+                                                   emq_error *err);
 
 /* Renews a lock for lock_ms (0 = 30 s) from now. EMQ_OK, EMQ_LOST (no such job counts as that),
  * failures. */
@@ -440,7 +457,10 @@ typedef struct emq_queue_stats {
     int32_t maxed; /* at the concurrency limit */
 } emq_queue_stats;
 
-/* EMQ_OK (an unknown queue has zeros), failures. Constant cost. */
+/* EMQ_OK (an unknown queue has zeros), failures. Constant cost: finished jobs are counted, and found by
+ * emq_find() and emq_get(), until they are removed. A job past its retention goes when the next one with
+ * the same retention ends in its state, or with a sweep (each stalled interval, emq_sweep()), which looks
+ * at the 1,000 oldest of a state; an add under its id takes it for absent before. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_stats(emq_client *c, emq_str queue,
                                                   emq_queue_stats *out, emq_error *err);
 /* Names of all queues under this prefix, sorted. */
@@ -461,11 +481,20 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_find(emq_client *c, emq_str queue,
                                                  const emq_find_opts *opts, emq_list **out,
                                                  emq_error *err);
 
-/* Reads events after a cursor ("ms-seq", "" = from the oldest kept, "$" = only new ones), waiting
- * up to wait_ms. *out: one JSON object a string: {"id","event","jobId",...}, fields as in
- * docs/protocol.md section 7. EMQ_OK, EMQ_TIMEOUT, EMQ_CANCELLED. */
+/* Reads events after a cursor ("ms-seq", "" = from the oldest kept, "$" = only new ones).
+ *
+ * limit       0 = 100; at most 1000 a call.
+ * wait_ms     how long to wait for the first one; 0 = look once, -1 = for ever.
+ * out         one JSON object a string: {"id","event","jobId",...}, fields as in docs/protocol.md
+ *             section 7; end with emq_list_free().
+ * out_cursor  where to go on: the next call with it misses nothing in between. Written on EMQ_OK,
+ *             EMQ_TIMEOUT and EMQ_CANCELLED; may be NULL; `after` may lie in it.
+ *
+ * EMQ_OK, EMQ_TIMEOUT, EMQ_CANCELLED, failures. A read a look; looks come with the events' bell, and
+ * at least twice a second. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_events(emq_client *c, emq_str queue, emq_str after,
                                                    size_t limit, int64_t wait_ms, emq_list **out,
+                                                   char out_cursor[EMQ_CURSOR_MAX + 1],
                                                    emq_error *err);
 
 /* ---- administration ---------------------------------------------------------------------- */
@@ -526,7 +555,8 @@ typedef struct emq_sweep_opts {
     size_t size;
     int64_t max_stalled; /* recoveries a job may have; 0 = 3, -1 = none */
 } emq_sweep_opts;
-/* Returns jobs whose lock has ended to their queue; those over the limit fail. */
+/* Returns jobs whose lock has ended to their queue; those over the limit fail. Finished jobs past their
+ * retention are removed. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_sweep(emq_client *c, emq_str queue,
                                                   const emq_sweep_opts *opts,
                                                   int64_t *out_recovered, int64_t *out_failed,

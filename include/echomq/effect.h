@@ -30,6 +30,10 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add_on(emq_client *c, struct sqlite3
                                                    emq_str data, const emq_add_opts *opts,
                                                    emq_added *out, emq_error *err);
 
+/* The libsqlite3 that this library uses, as its sqlite3_sourceid() says: a `db` of another copy in the
+ * same process is refused. A constant; any thread. */
+ECHOMQ_API const char *emq_sqlite_source_id(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -62,19 +62,20 @@ typedef enum emq_event_kind {
     EMQ_EVENT_GIVEN_BACK = 5,
     EMQ_EVENT_LOST = 6,      /* the lock was lost: the outcome was refused */
     EMQ_EVENT_RECOVERED = 7, /* this worker's sweep returned somebody's stalled job (id set) */
-    EMQ_EVENT_ERROR = 8,     /* an act failed; `text` says what; it is tried again */
+    EMQ_EVENT_ERROR = 8,     /* `text` says what failed; an act that failed is tried again */
     EMQ_EVENT_READY = 9,     /* the first contact with the store succeeded */
     EMQ_EVENT_FINISHED = 10  /* exit_when_empty: nothing is left; or stop was asked; draining */
 } emq_event_kind;
 
 typedef struct emq_event {
     size_t size;
-    int32_t kind; /* an emq_event_kind */
-    int32_t attempt;
+    int32_t kind;    /* an emq_event_kind */
+    int32_t attempt; /* STARTED..LOST: from 1; else 0 */
     emq_str queue, id, text;
     const emq_job *job; /* STARTED..LOST; else NULL */
 } emq_event;
-/* From worker threads, one call at a time, without a lock held. Must not block for long. */
+/* From worker threads, one call at a time, without a lock held. Must not block for long. ERROR,
+ * LOST and FINISHED go to the client's log where there is no callback. */
 typedef void (*emq_event_fn)(const emq_event *event, void *user);
 
 typedef struct emq_worker_queue {
@@ -101,9 +102,9 @@ typedef struct emq_worker_opts {
     int32_t concurrency;         /* 0 = 1; -1 = number of CPUs */
     int32_t mode;                /* an emq_mode */
     int32_t prefetch;            /* jobs in hand beyond the free slots, 0..64; 0 = none */
-    int32_t
-        exit_when_empty; /* end when nothing is waiting, prioritized, active or delayed by a retry */
-    int32_t stream;      /* argv: one child is kept and fed JSON lines */
+    int32_t exit_when_empty;     /* end when nothing is waiting, prioritized, active or delayed by a
+                                retry; what a paused queue holds does not count: it ends too */
+    int32_t stream;              /* argv: one child is kept and fed JSON lines */
     int32_t start_paused;
     int64_t max_jobs; /* end after this many jobs; 0 = no limit */
 } emq_worker_opts;
@@ -137,7 +138,8 @@ typedef struct emq_worker_stats {
     int32_t
         exit_status; /* argv: of the program that ended last; 128 + n for signal n; -1 = none yet */
     int32_t reserved;
-    int64_t takes; /* acts that asked the store for work, whatever they got */
+    int64_t takes;        /* acts that asked the store for work, whatever they got */
+    int64_t takes_failed; /* of them: the store failed */
 } emq_worker_stats;
 ECHOMQ_API void emq_worker_get_stats(emq_worker *w, emq_worker_stats *out);
 /* Writes a few lines on each slot, lock and thread to a descriptor. */

@@ -50,17 +50,25 @@ emq_status cli_parse_int(const char *what, emq_str text, int64_t min, int64_t ma
     return EMQ_OK;
 }
 
+const char *cli_choice(const struct cli_option *o, int32_t i)
+{
+    if (o->type == CLI_STATE)
+        return i < EMQ_STATE_COUNT ? emq_state_name(i + 1) : NULL;
+    return o->type == CLI_CHOICE ? o->choices[i] : NULL;
+}
+
 static emq_status parse_choice(const struct cli_option *o, emq_str text, int32_t *out,
                                emq_error *err)
 {
     char list[160] = "";
     size_t used = 0;
-    for (int32_t i = 0; o->choices[i]; i++) {
-        if (emq__str_is(text, o->choices[i])) {
-            *out = i;
+    const char *word;
+    for (int32_t i = 0; (word = cli_choice(o, i)) != NULL; i++) {
+        if (emq__str_is(text, word)) {
+            *out = o->type == CLI_STATE ? i + 1 : i;
             return EMQ_OK;
         }
-        int n = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", o->choices[i]);
+        int n = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", word);
         if (n > 0 && (size_t)n < sizeof list - used)
             used += (size_t)n;
     }
@@ -131,7 +139,8 @@ static emq_status store_value(const struct cli_option *o, void *into, emq_str te
     case CLI_BACKOFF:
         s = named(o, emq__backoff_parse(text, (struct emq__backoff *)at, &why), &why, err);
         break;
-    case CLI_CHOICE: s = parse_choice(o, text, (int32_t *)at, err); break;
+    case CLI_CHOICE:
+    case CLI_STATE: s = parse_choice(o, text, (int32_t *)at, err); break;
     }
     if (s == EMQ_OK && o->seen_at)
         *((bool *)into + o->seen_at) = true;
@@ -158,6 +167,8 @@ static emq_status parse_option(struct cli_args *a, int *i, int argc, char *const
     if (!o)
         return emq__fail(err, EMQ_E_INVALID, 0, "arguments", "unknown option \"%.*s\"",
                          EMQ_STR_ARG(name));
+    if (o->per_job && !a->per_job)
+        a->per_job = o;
     if (o->type == CLI_FLAG) {
         if (equals)
             return emq__fail(err, EMQ_E_INVALID, 0, "arguments", "%s takes no value", o->name);
@@ -183,6 +194,7 @@ emq_status cli_parse(struct cli_args *a, int argc, char *const *argv, const char
     a->words = words;
     a->n_words = 0;
     a->rest = NULL;
+    a->per_job = NULL;
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];
         if (strcmp(arg, "--") == 0) {

@@ -21,7 +21,6 @@ enum cli_exit {
     CLI_NOINPUT = 66, /* no such input file */
     CLI_UNREACHABLE = 69,
     CLI_BUG = 70,
-    CLI_CANTCREATE = 73,
     CLI_IO = 74,
     CLI_AGAIN = 75,
     CLI_REFUSED = 77,
@@ -42,7 +41,6 @@ struct cli {
     const struct cli_verb *verb;
     void *options;      /* the verb's options struct, zeroed, then parsed into */
     emq_client *client; /* open when verb->opens */
-    emq_str who;        /* for admin records */
 };
 
 struct cli_verb {
@@ -58,29 +56,50 @@ struct cli_verb {
     int own_failure;             /* exit code of every failure of emq itself; 0 = by the failure */
     int (*run)(struct cli *cli); /* returns an exit code */
 };
-extern const struct cli_verb *const cli_verbs[]; /* NULL-terminated, in the order of help */
+extern const struct cli_verb *const cli_verbs[];        /* NULL-terminated, in the order of help */
+const struct cli_verb *cli_find_verb(const char *name); /* NULL = none */
 extern const struct cli_option cli_global_options[];
+extern const char *const cli_modes[]; /* choices of --mode, by emq_mode */
+enum { CLI_DAY_MS = 24 * 3600 * 1000 };
 
-/* Prints "emq VERB: text" on stderr and returns the code. */
+/* Messages go to stderr: "emq VERB: text", or with --json an object: {"verb","error","exit"}, with
+ * "status" where the library failed, {"verb","note"} for talk. Any thread.
+ * What is returned is the exit code: `code`, or the verb's own_failure; 0 stays 0. */
 int cli_error(const struct cli *cli, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* A failure of the library: prints err, returns its exit code. Outcomes give 1, TIMEOUT 124. */
+/* A failure of the library. Outcomes give 1, TIMEOUT 124. */
 int cli_failure(const struct cli *cli, emq_status s, const emq_error *err);
 int cli_exit_code(emq_status s);
-/* "try emq help VERB" after a usage error; returns 64. */
+/* A wrong command line: 64. */
 int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Talk on stderr unless --quiet. */
+/* Talk, unless --quiet. */
 void cli_say(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* A line of JSON on stdout: an object's members between begin and end. end prints and frees it and
+ * returns 0, or 75 after its message. */
+void cli_json_begin(struct emq__buf *b);
+void cli_json_str(struct emq__buf *b, const char *name, emq_str value);
+void cli_json_bool(struct emq__buf *b, const char *name, bool value);
+int cli_json_end(const struct cli *cli, struct emq__buf *b);
+/* What was done, for verbs that print nothing else: with --json {"id","outcome"}. */
+int cli_done(const struct cli *cli, const char *what, emq_str id, const char *outcome);
+/* The same for what an owner did to job words[1]; a lost lock has its own message. */
+int cli_owner_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done);
+
+/* What was done and can't be undone: said if the result can't be printed. */
+void cli_did(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Whether the reader of stdout has gone. */
 bool cli_reader_gone(void);
 /* Flushes stdout; a failed write (a full disk) is an error: CLI_IO, else `code`. When the reader has
- * gone, ends the process as any filter: silently, by SIGPIPE. */
+ * gone, ends the process as any filter: silently, by SIGPIPE; but never silently after cli_did(). */
 int cli_finish(const struct cli *cli, int code);
 
 /* Reads DATA as given on the line: "@FILE" a file, "-" standard input, else the text itself. The
  * bytes are malloc'ed. 0, or an exit code after its message (66 no such file, 65 too large, 74). */
 int cli_read_data(const struct cli *cli, const char *arg, size_t max, char **out, size_t *out_len);
+/* The same of a file's name; "-" is standard input. */
+int cli_read_file(const struct cli *cli, const char *path, size_t max, char **out, size_t *out_len);
 
 /* A table on stdout (libsmartcols): columns with names, right = 1 for numbers. */
 struct cli_table;
@@ -99,7 +118,8 @@ void cli_bar_start(struct cli_bar *bar, const struct cli *cli, const char *label
 void cli_bar_step(struct cli_bar *bar, int64_t done);
 void cli_bar_end(struct cli_bar *bar);
 
-/* Ids named on the line, or --state S, or --all: what retry, promote, rm and cancel work on. */
-void cli_print_help(const struct cli_verb *verb, FILE *to); /* NULL = all verbs */
+/* Help of a verb; NULL = of all. As text; or on stdout, with --json as an object. */
+void cli_print_help(const struct cli_verb *verb, FILE *to);
+int cli_help(const struct cli *cli, const struct cli_verb *verb);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The options that every verb has.
+ * The options that every verb has, and choices that several have.
  */
 #include "cli/cli.h"
 
@@ -14,11 +14,11 @@ const struct cli_option cli_global_options[] = {
      .type = CLI_TEXT,
      .at = offsetof(struct cli_globals, prefix),
      .value = "P",
-     .help = "first part of every queue's name (emq)"},
+     .help = "first part of every queue's name; default EMQ_PREFIX, else the URL's, else emq"},
     {.name = "--json",
      .type = CLI_FLAG,
      .at = offsetof(struct cli_globals, json),
-     .help = "results as JSON, one object a line"},
+     .help = "results and messages as JSON, one line each"},
     {.name = "--quiet",
      .type = CLI_FLAG,
      .at = offsetof(struct cli_globals, quiet),
@@ -36,3 +36,5 @@ const struct cli_option cli_global_options[] = {
      .help = "this help"},
     {.name = NULL},
 };
+
+const char *const cli_modes[] = {"at-least-once", "at-most-once", "fire-and-forget", NULL};

@@ -12,40 +12,42 @@
 #include <signal.h>
 #include <unistd.h>
 
-static const struct cli_verb *find_verb(const char *name)
-{
-    for (size_t i = 0; cli_verbs[i]; i++)
-        if (strcmp(cli_verbs[i]->name, name) == 0)
-            return cli_verbs[i];
-    return NULL;
-}
-
-/* Index of the verb: the first argument that is neither a global option nor the value of one. */
-static int verb_index(int argc, char **argv)
+/* The verb: the first argument that is neither a global option nor the value of one, or else what
+ * --version or --help stand for. NULL: there is none. */
+static const char *verb_name(int argc, char **argv, int *at)
 {
     for (int i = 1; i < argc; i++) {
+        *at = i;
         if (argv[i][0] != '-')
-            return i;
+            return argv[i];
         for (const struct cli_option *o = cli_global_options; o->name; o++)
             if (o->type != CLI_FLAG && strcmp(o->name, argv[i]) == 0)
                 i++;
     }
-    return argc;
+    for (*at = 1; *at < argc; ++*at) {
+        if (strcmp(argv[*at], "--version") == 0)
+            return "version";
+        if (strcmp(argv[*at], "--help") == 0 || strcmp(argv[*at], "-h") == 0)
+            return "help";
+    }
+    return NULL;
 }
 
 static void log_line(void *user, int level, emq_str message)
 {
     const struct cli *cli = user;
-    bool shown = level <= EMQ_LOG_WARN   ? !cli->globals.quiet
-                 : level == EMQ_LOG_INFO ? cli->globals.verbose
-                                         : getenv("EMQ_TRACE") != NULL;
+    bool shown = level <= EMQ_LOG_WARN || (level == EMQ_LOG_INFO && cli->globals.verbose) ||
+                 (level == EMQ_LOG_DEBUG && getenv("EMQ_TRACE"));
     if (shown)
-        fprintf(stderr, "emq: %.*s\n", EMQ_STR_ARG(message));
+        cli_say(cli, "%.*s", EMQ_STR_ARG(message));
 }
 
 static int open_store(struct cli *cli)
 {
     emq_error err;
+    const char *prefix = getenv("EMQ_PREFIX");
+    if (!cli->globals.prefix.len && prefix)
+        cli->globals.prefix = emq_cstr(prefix);
     emq_open_opts opts = {
         .size = sizeof opts, .prefix = cli->globals.prefix, .log = log_line, .log_user = cli};
     emq_status s = emq_open(&cli->client, cli->globals.url, &opts, &err);
@@ -92,85 +94,83 @@ static int check_words(const struct cli *cli)
     return CLI_OK;
 }
 
-/* `emq run` passes on the program's status: what is emq's own must not look like one. */
-static int own_code(const struct cli *cli, int code)
-{
-    return cli->verb->own_failure ? cli->verb->own_failure : code;
-}
-
 static int run_verb(struct cli *cli)
 {
-    if (cli->globals.help) {
-        cli_print_help(cli->verb, stdout);
-        return cli_finish(cli, CLI_OK);
-    }
+    if (cli->globals.help)
+        return cli_finish(cli, cli_help(cli, cli->verb));
     int code = check_words(cli);
     if (code == CLI_OK && cli->verb->opens)
         code = open_store(cli);
     if (code == CLI_OK)
         code = cli->verb->run(cli);
-    else
-        code = own_code(cli, code);
     emq_close(cli->client);
     return cli_finish(cli, code);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+/* For messages about a line that can't be parsed. */
+static bool mentions_json(int argc, char **argv)
 {
-    int at = verb_index(argc, argv);
-    const char *name = at < argc ? argv[at] : NULL;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    return false;
+}
 
-    if (!name) {
-        for (int i = 1; i < argc; i++) {
-            if (strcmp(argv[i], "--version") == 0)
-                name = "version";
-            else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-                name = "help";
-        }
-        if (!name) {
-            if (argc > 1)
-                return cli_usage(cli, "the verb is missing");
-            cli_print_help(NULL, stderr);
-            return CLI_USAGE;
-        }
-        at = argc - 1;
-        argc = 1;
-    }
-    cli->verb = find_verb(name);
-    if (!cli->verb)
-        return cli_usage(cli, "unknown verb \"%s\"", name);
-
-    /* What stands before the verb is parsed with what stands behind it. */
+/* What stands before the verb is parsed with what stands behind it. */
+static int parse_and_run(struct cli *cli, int argc, char **argv, int verb_at)
+{
     char **all = calloc((size_t)argc + 1, sizeof *all);
     const char **words = calloc((size_t)argc + 1, sizeof *words);
+    bool json = cli->globals.json;
+    bool ours = true; /* behind "--" stands somebody else's command */
+    int n = 0, code;
+    emq_error err;
+
     cli->options = calloc(1, cli->verb->options_size + 1);
-    int code = CLI_AGAIN;
-    if (all && words && cli->options) {
-        int n = 0;
-        bool ours = true; /* behind "--" stands somebody else's command */
-        for (int i = 1; i < argc; i++) {
-            ours = ours && strcmp(argv[i], "--") != 0;
-            if (i != at)
-                all[n++] = ours ? hide_password(argv[i]) : argv[i];
-        }
-        cli->args.options[0] = cli->verb->options;
-        cli->args.into[0] = cli->options;
-        cli->args.options[1] = cli_global_options;
-        cli->args.into[1] = &cli->globals;
-        emq_error err;
-        if (cli_parse(&cli->args, n, all, words, &err) == EMQ_OK) {
-            join_rest(cli, words);
-            code = run_verb(cli);
-        } else {
-            code = own_code(cli, cli_usage(cli, "%s", err.text));
-        }
-    } else {
-        cli_error(cli, code, "out of memory");
+    if (!all || !words || !cli->options) {
+        code = cli_error(cli, CLI_AGAIN, "out of memory");
+        goto done;
     }
+    for (int i = 1; i < argc; i++) {
+        ours = ours && strcmp(argv[i], "--") != 0;
+        if (i != verb_at)
+            all[n++] = ours ? hide_password(argv[i]) : argv[i];
+    }
+    cli->args.options[0] = cli->verb->options;
+    cli->args.into[0] = cli->options;
+    cli->args.options[1] = cli_global_options;
+    cli->args.into[1] = &cli->globals;
+    cli->globals.json = false;
+    if (cli_parse(&cli->args, n, all, words, &err) == EMQ_OK) {
+        join_rest(cli, words);
+        code = run_verb(cli);
+    } else {
+        cli->globals.json = json;
+        code = cli_usage(cli, "%s", err.text);
+    }
+done:
     free(cli->options);
     free(words);
     free(all);
     return code;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    int at = 0;
+    const char *name = verb_name(argc, argv, &at);
+
+    cli->globals.json = mentions_json(argc, argv);
+    if (argc < 2) {
+        cli_print_help(NULL, stderr);
+        return CLI_USAGE;
+    }
+    if (!name)
+        return cli_usage(cli, "the verb is missing");
+    cli->verb = cli_find_verb(name);
+    if (!cli->verb)
+        return cli_usage(cli, "unknown verb \"%s\"", name);
+    return parse_and_run(cli, argc, argv, at);
 }
 
 /* A file opened in place of a closed standard stream would be read as data, or be overwritten by

@@ -64,7 +64,7 @@ static void exit_status(FILE *to)
         {"66", "no such input file"},
         {"69", "the store cannot be reached"},
         {"70", "a bug"},
-        {"73, 74", "the storage failed or is full"},
+        {"74", "the storage or the output failed, or is full"},
         {"75", "try again: busy, or out of a resource"},
         {"77", "the store refused: permission, or read\\-only"},
         {"78", "configuration: a store of another version, a command that cannot be started"},
@@ -72,7 +72,7 @@ static void exit_status(FILE *to)
         {"124", "timed out"},
         {"125", "emq run: a failure of emq itself"},
     };
-    fputs(".Sh EXIT STATUS\n.Bl -tag -width \"73, 74\" -compact\n", to);
+    fputs(".Sh EXIT STATUS\n.Bl -tag -width \"124\" -compact\n", to);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(rows); i++)
         fprintf(to, ".It %s\n%s\n", rows[i][0], rows[i][1]);
     fputs(".El\n", to);
@@ -105,6 +105,8 @@ static void print_overview(FILE *to)
           "Retention is a count, an age, or both: 1000, 7d, 1000,7d, all, none.\n"
           ".Sh ENVIRONMENT\n.Bl -tag -width EMQ_TRACE\n.It Ev EMQ_URL\nThe store, where\n.Fl Fl "
           "url\nis not given.\n"
+          ".It Ev EMQ_PREFIX\nThe prefix, where\n.Fl Fl prefix\nis not given; it goes before that "
+          "of the URL.\n"
           ".It Ev XDG_STATE_HOME\nThe embedded file is\n.Pa echomq/queue.db\nin it; default\n.Pa "
           "~/.local/state .\n"
           ".It Ev EMQ_TRACE\nengine: one line on stderr for each call of the store.\n"

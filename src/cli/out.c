@@ -1,34 +1,63 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages, exit codes, help, input files, tables, the progress bar.
+ * Messages, exit codes, and results as JSON.
  */
 #include "cli/cli.h"
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 
 #include <errno.h>
-#include <libsmartcols.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-__attribute__((format(printf, 2, 0))) static void say(const struct cli *cli, const char *fmt,
-                                                      va_list ap)
+/* `emq run` passes on the program's status: what is emq's own must not look like one. */
+static int own_code(const struct cli *cli, int code)
 {
+    return code && cli->verb && cli->verb->own_failure ? cli->verb->own_failure : code;
+}
+
+/* One write, so that the lines of threads do not mix. */
+static void print_message(const struct cli *cli, const char *kind, const char *text, int code,
+                          const char *status)
+{
+    const char *verb = cli->verb ? cli->verb->name : "";
+    struct emq__buf b;
+
     fflush(stdout);
-    fprintf(stderr, "emq%s%s: ", cli->verb ? " " : "", cli->verb ? cli->verb->name : "");
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
+    cli_json_begin(&b);
+    if (verb[0])
+        cli_json_str(&b, "verb", emq_cstr(verb));
+    cli_json_str(&b, kind, emq_cstr(text));
+    if (status)
+        cli_json_str(&b, "status", emq_cstr(status));
+    emq__json_i64_member_if(&b, "exit", code);
+    emq__buf_text(&b, "}\n");
+    if (cli->globals.json && !b.failed)
+        fwrite(b.ptr, 1, b.len, stderr);
+    else
+        fprintf(stderr, "emq%s%s: %s\n", verb[0] ? " " : "", verb, text);
+    emq__buf_free(&b);
+}
+
+__attribute__((format(printf, 4, 0))) static void
+format_message(const struct cli *cli, const char *kind, int code, const char *fmt, va_list ap)
+{
+    char *text = NULL;
+    if (vasprintf(&text, fmt, ap) < 0)
+        text = NULL;
+    print_message(cli, kind, text ? text : "out of memory", code, NULL);
+    free(text);
 }
 
 int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 {
     va_list ap;
+    code = own_code(cli, code);
     va_start(ap, fmt);
-    say(cli, fmt, ap);
+    format_message(cli, "error", code, fmt, ap);
     va_end(ap);
     return code;
 }
@@ -36,11 +65,14 @@ int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 int cli_usage(const struct cli *cli, const char *fmt, ...)
 {
     va_list ap;
+    int code = own_code(cli, CLI_USAGE);
     va_start(ap, fmt);
-    say(cli, fmt, ap);
+    format_message(cli, "error", code, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "try: emq help%s%s\n", cli->verb ? " " : "", cli->verb ? cli->verb->name : "");
-    return CLI_USAGE;
+    if (!cli->globals.json)
+        fprintf(stderr, "try: emq help%s%s\n", cli->verb ? " " : "",
+                cli->verb ? cli->verb->name : "");
+    return code;
 }
 
 void cli_say(const struct cli *cli, const char *fmt, ...)
@@ -49,7 +81,7 @@ void cli_say(const struct cli *cli, const char *fmt, ...)
         return;
     va_list ap;
     va_start(ap, fmt);
-    say(cli, fmt, ap);
+    format_message(cli, "note", 0, fmt, ap);
     va_end(ap);
 }
 
@@ -86,10 +118,20 @@ int cli_exit_code(emq_status s)
 
 int cli_failure(const struct cli *cli, emq_status s, const emq_error *err)
 {
-    if (emq__is_failure(s))
-        return cli_error(cli, cli_exit_code(s), "%s",
-                         err->text[0] ? err->text : emq_status_text(s));
-    return cli_error(cli, cli_exit_code(s), "%s", emq_status_text(s));
+    int code = own_code(cli, cli_exit_code(s));
+    bool told = emq__is_failure(s) && err->text[0];
+    print_message(cli, "error", told ? err->text : emq_status_text(s), code, emq_status_name(s));
+    return code;
+}
+
+static char did[512];
+
+void cli_did(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(did, sizeof did, fmt, ap);
+    va_end(ap);
 }
 
 bool cli_reader_gone(void)
@@ -103,6 +145,9 @@ int cli_finish(const struct cli *cli, int code)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     int why = errno;
+    if (did[0])
+        return cli_error(cli, CLI_IO, "%s, but that could not be written to standard output: %s",
+                         did, strerror(why));
     if (cli_reader_gone()) {
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
@@ -110,166 +155,56 @@ int cli_finish(const struct cli *cli, int code)
     return cli_error(cli, CLI_IO, "standard output can't be written: %s", strerror(why));
 }
 
-/* ---- help -------------------------------------------------------------------------------- */
+/* ---- results as JSON --------------------------------------------------------------------- */
 
-static void print_options(const struct cli_option *o, FILE *to)
+void cli_json_begin(struct emq__buf *b)
 {
-    for (; o && o->name; o++) {
-        char left[80];
-        snprintf(left, sizeof left, "%s%s%s%s%s", o->name,
-                 o->value ? (o->optional ? " [" : " ") : "", o->value ? o->value : "",
-                 o->optional ? "]" : "", o->letter ? (char[]){',', ' ', '-', o->letter, 0} : "");
-        fprintf(to, "  %-28s %s\n", left, o->help);
-    }
+    emq__buf_init(b, SIZE_MAX / 2);
+    emq__buf_char(b, '{');
 }
 
-void cli_print_help(const struct cli_verb *verb, FILE *to)
+void cli_json_str(struct emq__buf *b, const char *name, emq_str value)
 {
-    if (!verb) {
-        fputs("usage: emq VERB [ARGUMENTS] [OPTIONS]\n\n", to);
-        for (size_t i = 0; cli_verbs[i]; i++)
-            fprintf(to, "  %-12s %s\n", cli_verbs[i]->name, cli_verbs[i]->summary);
-        fputs("\noptions of every verb:\n", to);
-        print_options(cli_global_options, to);
-        fputs("\nemq help VERB says more. Durations need a unit: 500ms, 30s, 5m, 1h30m, 7d.\n", to);
-        return;
-    }
-    fprintf(to, "usage: emq %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
-    if (verb->help)
-        fprintf(to, "\n%s\n", verb->help);
-    if (verb->options && verb->options->name) {
-        fputs("\noptions:\n", to);
-        print_options(verb->options, to);
-    }
-    fputs("\noptions of every verb:\n", to);
-    print_options(cli_global_options, to);
+    emq__json_key(b, name);
+    emq__json_quote(b, value);
 }
 
-/* ---- input ------------------------------------------------------------------------------- */
-
-static int read_all(const struct cli *cli, FILE *f, const char *name, size_t max, char **out,
-                    size_t *out_len)
+void cli_json_bool(struct emq__buf *b, const char *name, bool value)
 {
-    struct emq__buf b;
-    char chunk[65536];
-    size_t n;
+    emq__json_key(b, name);
+    emq__buf_text(b, value ? "true" : "false");
+}
 
-    emq__buf_init(&b, max + 1);
-    while ((n = fread(chunk, 1, sizeof chunk, f)) > 0 && b.failed == EMQ_OK && b.len <= max)
-        emq__buf_add(&b, chunk, n);
+int cli_json_end(const struct cli *cli, struct emq__buf *b)
+{
     int code = CLI_OK;
-    if (ferror(f))
-        code = cli_error(cli, CLI_NOINPUT, "%s: %s", name, strerror(errno));
-    else if (b.failed == EMQ_E_NOMEM)
-        code = cli_error(cli, CLI_AGAIN, "%s: out of memory", name);
-    else if (b.failed != EMQ_OK || b.len > max)
-        code = cli_error(cli, CLI_DATA, "%s: more than the limit of %zu bytes", name, max);
-    if (code != CLI_OK) {
-        emq__buf_free(&b);
-        return code;
-    }
-    if (!b.ptr)
-        emq__buf_text(&b, "");
-    *out = b.ptr;
-    *out_len = b.len;
-    return CLI_OK;
-}
-
-int cli_read_data(const struct cli *cli, const char *arg, size_t max, char **out, size_t *out_len)
-{
-    if (strcmp(arg, "-") == 0)
-        return read_all(cli, stdin, "standard input", max, out, out_len);
-    if (arg[0] != '@') {
-        *out_len = strlen(arg);
-        *out = strdup(arg);
-        return *out ? CLI_OK : cli_error(cli, CLI_AGAIN, "out of memory");
-    }
-    if (!arg[1])
-        return cli_usage(cli, "\"@\" names no file: give @FILE");
-    struct stat st;
-    FILE *f = fopen(arg + 1, "rbe");
-    if (!f)
-        return cli_error(cli, CLI_NOINPUT, "%s: %s", arg + 1, strerror(errno));
-    int code = fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode)
-                   ? cli_error(cli, CLI_NOINPUT, "%s: is a directory", arg + 1)
-                   : read_all(cli, f, arg + 1, max, out, out_len);
-    fclose(f);
+    emq__buf_text(b, "}\n");
+    if (b->failed)
+        code = cli_error(cli, CLI_AGAIN, "out of memory");
+    else
+        fwrite(b->ptr, 1, b->len, stdout);
+    emq__buf_free(b);
     return code;
 }
 
-/* ---- tables ------------------------------------------------------------------------------ */
-
-struct cli_table {
-    struct libscols_table *t;
-    size_t columns;
-    bool failed;
-};
-
-struct cli_table *cli_table_new(const char *const *columns, const bool *right, size_t n)
+int cli_done(const struct cli *cli, const char *what, emq_str id, const char *outcome)
 {
-    struct cli_table *table = calloc(1, sizeof *table);
-    if (!table)
-        return NULL;
-    table->columns = n;
-    table->t = scols_new_table();
-    for (size_t i = 0; table->t && i < n; i++)
-        if (!scols_table_new_column(table->t, columns[i], 0,
-                                    right && right[i] ? SCOLS_FL_RIGHT : 0))
-            table->failed = true;
-    return table;
+    struct emq__buf b;
+    if (!cli->globals.json)
+        return CLI_OK;
+    cli_did("%s %.*s: %s", what, EMQ_STR_ARG(id), outcome);
+    cli_json_begin(&b);
+    cli_json_str(&b, what, id);
+    cli_json_str(&b, "outcome", emq_cstr(outcome));
+    return cli_json_end(cli, &b);
 }
 
-void cli_table_row(struct cli_table *table, const char *const *cells)
+int cli_owner_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done)
 {
-    struct libscols_line *line = table && table->t ? scols_table_new_line(table->t, NULL) : NULL;
-    if (!line) {
-        if (table)
-            table->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < table->columns; i++)
-        if (scols_line_set_data(line, i, cells[i]) != 0)
-            table->failed = true;
-}
-
-int cli_table_print(struct cli_table *table)
-{
-    if (!table)
-        return -1;
-    bool failed = table->failed || !table->t || scols_print_table(table->t) != 0;
-    if (table->t)
-        scols_unref_table(table->t);
-    free(table);
-    return failed ? -1 : 0;
-}
-
-/* ---- progress ---------------------------------------------------------------------------- */
-
-enum { BAR_WIDTH = 30, BAR_INTERVAL_MS = 100 };
-
-void cli_bar_start(struct cli_bar *bar, const struct cli *cli, const char *label, int64_t total)
-{
-    *bar = (struct cli_bar){.cli = cli, .total = total, .label = label};
-    bar->on = !cli->globals.quiet && isatty(STDERR_FILENO);
-}
-
-void cli_bar_step(struct cli_bar *bar, int64_t done)
-{
-    int64_t now = emq__mono_now().us / 1000;
-    if (!bar->on || (now - bar->shown_at_ms < BAR_INTERVAL_MS && done != bar->total))
-        return;
-    bar->shown_at_ms = now;
-    if (bar->total <= 0) {
-        fprintf(stderr, "\r%s %lld", bar->label, (long long)done);
-        return;
-    }
-    int full = (int)(BAR_WIDTH * done / bar->total);
-    fprintf(stderr, "\r%s [%.*s%*s] %lld/%lld", bar->label, full, "##############################",
-            BAR_WIDTH - full, "", (long long)done, (long long)bar->total);
-}
-
-void cli_bar_end(struct cli_bar *bar)
-{
-    if (bar->on && bar->shown_at_ms)
-        fputc('\n', stderr);
+    if (s == EMQ_LOST)
+        return cli_error(cli, CLI_NO,
+                         "the lock of job %s is not this token's any more; nothing was changed",
+                         cli->args.words[1]);
+    return s == EMQ_OK ? cli_done(cli, "id", emq_cstr(cli->args.words[1]), done)
+                       : cli_failure(cli, s, err);
 }

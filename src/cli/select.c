@@ -26,23 +26,20 @@ static const char *why_not(emq_status s)
     }
 }
 
-static void report(const struct cli *cli, const struct cli_act *act, emq_str id, emq_status s)
+/* Each id has its answer, so a refusal is a result here. */
+static int report(const struct cli *cli, const struct cli_act *act, emq_str id, emq_status s)
 {
-    if (!cli->globals.json) {
-        if (s != EMQ_OK)
-            cli_error(cli, CLI_NO, "job %.*s: %s", EMQ_STR_ARG(id), why_not(s));
-        return;
-    }
     struct emq__buf b;
-    emq__buf_init(&b, 4096);
-    emq__buf_text(&b, "{\"id\":");
-    emq__json_quote(&b, id);
     if (s == EMQ_OK)
-        emq__buf_printf(&b, ",\"outcome\":\"%s\"}", act->done);
-    else
-        emq__buf_printf(&b, ",\"outcome\":\"refused\",\"reason\":\"%s\"}", why_not(s));
-    printf("%.*s\n", (int)b.len, b.ptr);
-    emq__buf_free(&b);
+        return cli_done(cli, "id", id, act->done);
+    if (!cli->globals.json)
+        return cli_error(cli, CLI_NO, "job %.*s: %s", EMQ_STR_ARG(id), why_not(s));
+    cli_json_begin(&b);
+    cli_json_str(&b, "id", id);
+    cli_json_str(&b, "outcome", emq_cstr("refused"));
+    cli_json_str(&b, "reason", emq_cstr(why_not(s)));
+    int code = cli_json_end(cli, &b);
+    return code == CLI_OK ? CLI_NO : code;
 }
 
 static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue, bool dry_run)
@@ -64,10 +61,9 @@ static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue,
         }
         if (emq__is_failure(s))
             return cli_failure(cli, s, &err);
-        report(cli, act, id, s);
         done += s == EMQ_OK;
-        if (s != EMQ_OK)
-            code = CLI_NO;
+        int reported = report(cli, act, id, s);
+        code = reported ? reported : code;
     }
     if (!cli->globals.json)
         cli_say(cli, "%lld job%s %s%s", (long long)done, done == 1 ? "" : "s",
@@ -96,14 +92,12 @@ int cli_act_on(struct cli *cli, const struct cli_act *act)
 {
     const struct cli_selection *sel = cli->options;
     emq_str queue = emq_cstr(cli->args.words[0]);
-    int state = emq_state_parse(sel->state);
+    int state = sel->state;
 
-    if ((cli->args.n_words > 1) + (sel->state.len > 0) + sel->all != 1)
+    if ((cli->args.n_words > 1) + (state > 0) + sel->all != 1)
         return cli_usage(cli, "give ids, or --state S, or --all");
     if (cli->args.n_words > 1)
         return act_on_ids(cli, act, queue, sel->dry_run);
-    if (sel->state.len && !state)
-        return cli_usage(cli, "--state: \"%.*s\" is no state", EMQ_STR_ARG(sel->state));
     if (state && !allowed(act, state))
         return cli_usage(cli, "--state: jobs that are %s can't be %s", emq_state_name(state),
                          act->done);

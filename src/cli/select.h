@@ -9,13 +9,13 @@
 
 /* The first member of the options of a verb that selects. */
 struct cli_selection {
-    emq_str state;
+    int32_t state;
     bool all, dry_run;
 };
 
 #define CLI_SELECTION_OPTIONS                                                                 \
     {.name = "--state",                                                                       \
-     .type = CLI_TEXT,                                                                        \
+     .type = CLI_STATE,                                                                       \
      .at = offsetof(struct cli_selection, state),                                             \
      .value = "S",                                                                            \
      .help = "every job of this state"},                                                      \

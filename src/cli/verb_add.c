@@ -20,84 +20,93 @@ struct add_options {
     bool lifo, must_add, wait, has_backoff, has_keep_completed, has_keep_failed, has_batch,
         has_wait;
 };
-#define AT(member)   .at = offsetof(struct add_options, member)
-#define SEEN(member) .seen_at = offsetof(struct add_options, member)
+#define AT(member)      .at = offsetof(struct add_options, member)
+#define PER_JOB(member) AT(member), .per_job = true
+#define SEEN(member)    .seen_at = offsetof(struct add_options, member)
 
 static const char *const dedup_modes[] = {"simple", "extend", "replace", "keep-last", NULL};
 static const int64_t century_ms = INT64_C(100) * 365 * 24 * 3600 * 1000;
 
 static const struct cli_option add_table[] = {
-    {.name = "--name", .type = CLI_TEXT, AT(name), .value = "N", .help = "the job's name"},
-    {.name = "--id", .type = CLI_TEXT, AT(id), .value = "ID", .help = "custom id; not all digits"},
+    {.name = "--name", .type = CLI_TEXT, PER_JOB(name), .value = "N", .help = "the job's name"},
+    {.name = "--id",
+     .type = CLI_TEXT,
+     PER_JOB(id),
+     .value = "ID",
+     .help = "custom id; not all digits"},
     {.name = "--delay",
      .type = CLI_SPAN,
-     AT(delay),
+     PER_JOB(delay),
      .value = "D",
      .help = "not before D has passed",
      .max = century_ms},
     {.name = "--priority",
      .type = CLI_INT,
-     AT(priority),
+     PER_JOB(priority),
      .value = "N",
      .help = "1 runs first, up to 2097151; 0 = none: before all",
      .max = EMQ_PRIORITY_MAX},
-    {.name = "--lifo", .type = CLI_FLAG, AT(lifo), .help = "to the front of the line"},
+    {.name = "--lifo", .type = CLI_FLAG, PER_JOB(lifo), .help = "to the front of the line"},
     {.name = "--attempts",
      .type = CLI_INT,
-     AT(attempts),
+     PER_JOB(attempts),
      .value = "N",
      .help = "runs at most (3)",
      .min = 1,
      .max = INT32_MAX},
     {.name = "--backoff",
      .type = CLI_BACKOFF,
-     AT(backoff),
+     PER_JOB(backoff),
      .value = "TYPE:D[,max=D][,jitter=F]",
      .help = "none, fixed:D or exponential:D",
      SEEN(has_backoff)},
     {.name = "--timeout",
      .type = CLI_SPAN,
-     AT(timeout),
+     PER_JOB(timeout),
      .value = "D",
      .help = "run limit of one attempt",
      .max = century_ms},
     {.name = "--dedup",
      .type = CLI_TEXT,
-     AT(dedup),
+     PER_JOB(dedup),
      .value = "ID",
      .help = "drop this add while another job holds ID (producer dedup)"},
     {.name = "--dedup-ttl",
      .type = CLI_SPAN,
-     AT(dedup_ttl),
+     PER_JOB(dedup_ttl),
      .value = "D",
      .help = "window; without it: until that job is finished",
      .max = century_ms},
     {.name = "--dedup-mode",
      .type = CLI_CHOICE,
-     AT(dedup_mode),
+     PER_JOB(dedup_mode),
      .value = "M",
      .help = "simple, extend, replace or keep-last",
      .choices = dedup_modes},
     {.name = "--keep-completed",
      .type = CLI_KEEP,
-     AT(keep_completed),
+     PER_JOB(keep_completed),
      .value = "K",
      .help = "all, none, 1000, 7d or 1000,7d",
      SEEN(has_keep_completed)},
     {.name = "--keep-failed",
      .type = CLI_KEEP,
-     AT(keep_failed),
+     PER_JOB(keep_failed),
      .value = "K",
      .help = "the same for failed jobs",
      SEEN(has_keep_failed)},
     {.name = "--keep-logs",
      .type = CLI_INT,
-     AT(keep_logs),
+     PER_JOB(keep_logs),
      .value = "N",
      .help = "log entries kept (1000); a burst of lines is one",
      .min = 1,
      .max = 1000000},
-    {.name = "--group", .type = CLI_TEXT, AT(group), .value = "G", .help = "opaque group name"},
+    {.name = "--group",
+     .type = CLI_TEXT,
+     PER_JOB(group),
+     .value = "G",
+     .help = "opaque group name"},
     {.name = "--must-add",
      .type = CLI_FLAG,
      AT(must_add),
@@ -150,20 +159,18 @@ static const char *outcome_name(int32_t outcome)
                                          : "added";
 }
 
-static void print_added(const struct cli *cli, const emq_added *added)
+static int print_added(const struct cli *cli, const emq_added *added)
 {
+    struct emq__buf b;
     if (!cli->globals.json) {
         printf("%s\n", added->id);
-        return;
+        return CLI_OK;
     }
-    struct emq__buf b;
-    emq__buf_init(&b, 64 * 1024);
-    emq__buf_text(&b, "{\"id\":");
-    emq__json_quote(&b, emq_cstr(added->id));
-    emq__buf_printf(&b, ",\"outcome\":\"%s\",\"state\":\"%s\"}", outcome_name(added->outcome),
-                    emq_state_name(added->state));
-    printf("%.*s\n", (int)b.len, b.ptr ? b.ptr : "");
-    emq__buf_free(&b);
+    cli_json_begin(&b);
+    cli_json_str(&b, "id", emq_cstr(added->id));
+    cli_json_str(&b, "outcome", emq_cstr(outcome_name(added->outcome)));
+    cli_json_str(&b, "state", emq_cstr(emq_state_name(added->state)));
+    return cli_json_end(cli, &b);
 }
 
 static int add_one(struct cli *cli)
@@ -175,20 +182,23 @@ static int add_one(struct cli *cli)
     emq_error err;
     char *data = NULL;
     size_t len = 0;
+    int code = CLI_OK;
 
-    if (cli->args.n_words > 1) {
-        int code = cli_read_data(cli, cli->args.words[1], EMQ_DATA_MAX, &data, &len);
-        if (code != CLI_OK)
-            return code;
-    }
+    if (cli->args.n_words > 1)
+        code = cli_read_data(cli, cli->args.words[1], EMQ_DATA_MAX, &data, &len);
+    if (code != CLI_OK)
+        return code;
     public_opts(o, &opts);
     emq_status s = emq_add(cli->client, queue, data ? emq_strn(data, len) : emq_cstr("{}"), &opts,
                            &added, &err);
     free(data);
     if (emq__is_failure(s))
         return cli_failure(cli, s, &err);
+    cli_did("job %s %s", added.id, s == EMQ_OK ? "was added" : "is there already");
     if (!o->has_wait || cli->globals.json)
-        print_added(cli, &added);
+        code = print_added(cli, &added);
+    if (code != CLI_OK)
+        return code;
     if (s != EMQ_OK)
         cli_say(cli, "%s: job %s is %s", outcome_name(added.outcome), added.id,
                 emq_state_name(added.state));
@@ -229,11 +239,6 @@ static int batch_line(struct cli *cli, struct batch *b, emq_str queue, emq_str l
         return cli_error(cli, CLI_AGAIN, "out of memory at line %zu; nothing was added", number);
     *job = (emq_new_job){.size = sizeof *job, .queue = queue, .opts = opts};
     emq_status s = emq__opts_from_batch(line, &b->mem, opts, &job->data, &err);
-    if (s == EMQ_OK) {
-        struct emq__opts checked;
-        emq_str id, name;
-        s = emq__opts_from_public(opts, &checked, &id, &name, &err);
-    }
     if (s == EMQ_OK && job->data.len > EMQ_DATA_MAX)
         s = emq__fail(&err, EMQ_E_INVALID, 0, "batch", "data has %zu bytes, more than %d",
                       job->data.len, EMQ_DATA_MAX);
@@ -295,6 +300,7 @@ static int batch_send(struct cli *cli, struct batch *b, bool must_add)
     size_t count[3] = {0};
     for (size_t i = 0; i < b->n; i++)
         count[all[i].outcome == EMQ_OK ? 0 : all[i].outcome == EMQ_DUPLICATE ? 1 : 2]++;
+    cli_did("%zu jobs were added", count[0]);
     if (cli->globals.json)
         printf("{\"added\":%zu,\"duplicate\":%zu,\"deduplicated\":%zu}\n", count[0], count[1],
                count[2]);
@@ -308,21 +314,17 @@ static int batch_send(struct cli *cli, struct batch *b, bool must_add)
 static int add_batch(struct cli *cli, const struct add_options *o)
 {
     struct batch b = {0};
-    char *text = NULL, *path = NULL;
+    char *text = NULL;
     size_t len = 0;
 
     if (cli->args.n_words > 1)
         return cli_usage(cli, "DATA and --batch exclude each other");
-    bool from_stdin = emq__str_is(o->batch, "-");
-    path = from_stdin ? strdup("-") : malloc(o->batch.len + 2);
-    if (!path)
-        return cli_error(cli, CLI_AGAIN, "out of memory");
-    if (!from_stdin) {
-        path[0] = '@';
-        memcpy(path + 1, o->batch.ptr, o->batch.len);
-        path[o->batch.len + 1] = '\0';
-    }
-    int code = cli_read_data(cli, path, SIZE_MAX / 4, &text, &len);
+    if (o->has_wait)
+        return cli_usage(cli, "--wait and --batch exclude each other");
+    if (cli->args.per_job)
+        return cli_usage(cli, "%s is per job: put it in the lines of the batch",
+                         cli->args.per_job->name);
+    int code = cli_read_file(cli, o->batch.ptr, SIZE_MAX / 4, &text, &len);
     if (code == CLI_OK)
         code = batch_parse(cli, &b, emq_cstr(cli->args.words[0]), emq_strn(text, len));
     if (code == CLI_OK)
@@ -330,7 +332,6 @@ static int add_batch(struct cli *cli, const struct add_options *o)
     emq__arena_free(&b.mem);
     free(b.jobs);
     free(text);
-    free(path);
     return code;
 }
 
@@ -350,10 +351,14 @@ const struct cli_verb cli_verb_add = {
         "Prints the job's id. With --wait prints the result; exit 1 if the job failed, 124 at the\n"
         "deadline.\n\n"
         "--batch reads one JSON object a line, with any of: \"text\" or \"data\" (any JSON), "
-        "\"id\", \"name\",\n"
-        "\"delay\", \"priority\", \"attempts\", \"timeout\" ... named as the options; a span is "
-        "text (\"1h\") or a\n"
-        "number of milliseconds. The whole file is checked first; prints the count.",
+        "id, name,\n"
+        "group, delay, timeout, timestamp, priority, attempts, lifo, backoff, dedup, dedupTtl, "
+        "dedupMode,\n"
+        "keepCompleted, keepFailed, keepLogs. A span is text (\"1h\") or a number of milliseconds, "
+        "timestamp\n"
+        "milliseconds since 1970. A line without text and data stores 0 bytes. The whole file is "
+        "checked\n"
+        "first; prints the count.",
     .options = add_table,
     .options_size = sizeof(struct add_options),
     .min_words = 1,

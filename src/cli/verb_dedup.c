@@ -35,15 +35,11 @@ static int show(struct cli *cli, emq_str queue, emq_str id)
         return CLI_OK;
     }
     struct emq__buf b;
-    emq__buf_init(&b, 8192);
-    emq__buf_text(&b, "{\"dedupId\":");
-    emq__json_quote(&b, id);
-    emq__buf_text(&b, ",\"owner\":");
-    emq__json_quote(&b, emq_cstr(owner));
-    emq__buf_printf(&b, ",\"ttl_ms\":%lld}", (long long)ttl_ms);
-    printf("%.*s\n", (int)b.len, b.ptr);
-    emq__buf_free(&b);
-    return CLI_OK;
+    cli_json_begin(&b);
+    cli_json_str(&b, "dedupId", id);
+    cli_json_str(&b, "owner", emq_cstr(owner));
+    emq__json_i64_member(&b, "ttl_ms", ttl_ms);
+    return cli_json_end(cli, &b);
 }
 
 static int release(struct cli *cli, emq_str queue, emq_str id)
@@ -56,7 +52,7 @@ static int release(struct cli *cli, emq_str queue, emq_str id)
                          o->owner.len ? "dedup id %s is not held by that job"
                                       : "no job holds dedup id %s",
                          id.ptr);
-    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
+    return s == EMQ_OK ? cli_done(cli, "dedupId", id, "released") : cli_failure(cli, s, &err);
 }
 
 static int run(struct cli *cli)

@@ -2,18 +2,12 @@
  *
  * emq help, completion, version: made from the table of verbs. `help --man` writes the man pages.
  */
+#include <echomq/effect.h>
+
 #include "cli/cli.h"
 #include "cli/man.h"
 
 #include <sqlite3.h>
-
-static const struct cli_verb *find(const char *name)
-{
-    for (size_t i = 0; cli_verbs[i]; i++)
-        if (strcmp(cli_verbs[i]->name, name) == 0)
-            return cli_verbs[i];
-    return NULL;
-}
 
 struct help_options {
     bool man;
@@ -31,12 +25,13 @@ static int run_help(struct cli *cli)
 {
     const struct help_options *o = cli->options;
     const struct cli_verb *verb = NULL;
-    if (cli->args.n_words > 0 && !(verb = find(cli->args.words[0])))
+    if (cli->args.n_words > 0 && !(verb = cli_find_verb(cli->args.words[0])))
         return cli_usage(cli, "unknown verb \"%s\"", cli->args.words[0]);
-    if (o->man)
-        cli_print_man(verb, stdout);
-    else
-        cli_print_help(verb, stdout);
+    if (!o->man)
+        return cli_help(cli, verb);
+    if (cli->globals.json)
+        return cli_usage(cli, "--man and --json exclude each other");
+    cli_print_man(verb, stdout);
     return CLI_OK;
 }
 
@@ -52,48 +47,75 @@ const struct cli_verb cli_verb_help = {
 
 /* ---- completion -------------------------------------------------------------------------- */
 
-static void print_words(const struct cli_option *o)
+static void put_words(struct emq__buf *b, const struct cli_option *o)
 {
     for (; o && o->name; o++)
-        printf(" %s", o->name);
+        emq__buf_printf(b, " %s", o->name);
+}
+
+static void put_script(struct emq__buf *b)
+{
+    emq__buf_text(
+        b,
+        "# bash completion of emq; use: source <(emq completion bash)\n"
+        "_emq() {\n"
+        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i words\n"
+        "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+        "        [[ ${COMP_WORDS[i]} == --url || ${COMP_WORDS[i]} == --prefix ]] && { ((i++)); "
+        "continue; }\n"
+        "        [[ ${COMP_WORDS[i]} == -* ]] || { verb=${COMP_WORDS[i]}; break; }\n"
+        "    done\n"
+        "    case $prev in\n"
+        "    --state) words='");
+    for (int state = 1; state <= EMQ_STATE_COUNT; state++)
+        emq__buf_printf(b, "%s%s", state > 1 ? " " : "", emq_state_name(state));
+    emq__buf_text(b, "' ;;\n"
+                     "    *) case $verb in\n"
+                     "    '') words='");
+    for (size_t i = 0; cli_verbs[i]; i++)
+        emq__buf_printf(b, "%s%s", i ? " " : "", cli_verbs[i]->name);
+    put_words(b, cli_global_options);
+    emq__buf_text(b, "' ;;\n");
+    for (size_t i = 0; cli_verbs[i]; i++) {
+        emq__buf_printf(b, "    %s) words='", cli_verbs[i]->name);
+        put_words(b, cli_verbs[i]->options);
+        put_words(b, cli_global_options);
+        emq__buf_text(b, "'\n"
+                         "        [[ $cur != -* && $((COMP_CWORD - i)) -eq 1 ]] && words=$(emq ls "
+                         "--json 2>/dev/null |\n"
+                         "            sed -nE 's/^\\{\"queue\":\"([^\"\\\\]*)\"\\}$/\\1/p') ;;\n");
+    }
+    emq__buf_text(b, "    esac ;;\n"
+                     "    esac\n"
+                     "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+                     "}\n"
+                     "complete -o default -F _emq emq\n");
+}
+
+static int print_script(const struct cli *cli, emq_str script)
+{
+    struct emq__buf b;
+    if (!cli->globals.json) {
+        fwrite(script.ptr, 1, script.len, stdout);
+        return CLI_OK;
+    }
+    cli_json_begin(&b);
+    cli_json_str(&b, "shell", emq_cstr(cli->args.words[0]));
+    cli_json_str(&b, "script", script);
+    return cli_json_end(cli, &b);
 }
 
 static int run_completion(struct cli *cli)
 {
+    struct emq__buf script;
     if (strcmp(cli->args.words[0], "bash") != 0)
         return cli_usage(cli, "\"%s\": only bash is known", cli->args.words[0]);
-    puts("# bash completion of emq; use: source <(emq completion bash)\n"
-         "_emq() {\n"
-         "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i words\n"
-         "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-         "        [[ ${COMP_WORDS[i]} == --url || ${COMP_WORDS[i]} == --prefix ]] && { ((i++)); "
-         "continue; }\n"
-         "        [[ ${COMP_WORDS[i]} == -* ]] || { verb=${COMP_WORDS[i]}; break; }\n"
-         "    done\n"
-         "    case $prev in\n"
-         "    --state) words='waiting active delayed prioritized waiting-children completed "
-         "failed' ;;\n"
-         "    *) case $verb in");
-    printf("    '') words='");
-    for (size_t i = 0; cli_verbs[i]; i++)
-        printf("%s%s", i ? " " : "", cli_verbs[i]->name);
-    print_words(cli_global_options);
-    puts("' ;;");
-    for (size_t i = 0; cli_verbs[i]; i++) {
-        printf("    %s) words='", cli_verbs[i]->name);
-        print_words(cli_verbs[i]->options);
-        print_words(cli_global_options);
-        puts("'");
-        puts("        [[ $cur != -* && $((COMP_CWORD - i)) -eq 1 ]] && words=$(emq ls --json "
-             "2>/dev/null |\n"
-             "            sed -nE 's/^\\{\"queue\":\"([^\"\\\\]*)\"\\}$/\\1/p') ;;");
-    }
-    puts("    esac ;;\n"
-         "    esac\n"
-         "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-         "}\n"
-         "complete -o default -F _emq emq");
-    return CLI_OK;
+    emq__buf_init(&script, SIZE_MAX / 2);
+    put_script(&script);
+    int code = script.failed ? cli_error(cli, CLI_AGAIN, "out of memory")
+                             : print_script(cli, emq__buf_view(&script));
+    emq__buf_free(&script);
+    return code;
 }
 
 const struct cli_verb cli_verb_completion = {
@@ -111,7 +133,8 @@ const struct cli_verb cli_verb_completion = {
 static int run_version(struct cli *cli)
 {
     if (cli->globals.json)
-        printf("{\"version\":\"%s\",\"sqlite\":\"%s\"}\n", emq_version(), sqlite3_libversion());
+        printf("{\"version\":\"%s\",\"sqlite\":\"%s\",\"sqliteSourceId\":\"%s\"}\n", emq_version(),
+               sqlite3_libversion(), emq_sqlite_source_id());
     else
         printf("emq %s (SQLite %s)\n", emq_version(), sqlite3_libversion());
     return CLI_OK;

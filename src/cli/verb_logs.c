@@ -128,7 +128,7 @@ static const struct cli_option tail_table[] = {
      .at = offsetof(struct tail_options, wait_ms),
      .value = "D",
      .seen_at = offsetof(struct tail_options, has_wait),
-     .help = "end when nothing came for D; 0 = print what is there"},
+     .help = "end when nothing came for D and say how to go on; 0 = print what is there"},
     {.name = NULL},
 };
 
@@ -161,7 +161,8 @@ static int run_tail(struct cli *cli)
 {
     const struct tail_options *o = cli->options;
     emq_str queue = emq_cstr(cli->args.words[0]);
-    char cursor[64];
+    emq_str after = o->all ? emq_cstr("") : o->after.len ? o->after : emq_cstr("$");
+    char cursor[EMQ_CURSOR_MAX + 1] = "";
     int64_t left = o->count ? o->count : INT64_MAX;
     int64_t idle = o->has_wait ? o->wait_ms : INT64_MAX;
     emq_error err;
@@ -169,36 +170,25 @@ static int run_tail(struct cli *cli)
 
     if (o->all && o->after.len)
         return cli_usage(cli, "--all and --after exclude each other");
-    snprintf(cursor, sizeof cursor, "%.*s",
-             EMQ_STR_ARG(o->all         ? emq_cstr("")
-                         : o->after.len ? o->after
-                                        : emq_cstr("$")));
     cli_interrupt_on_signals(cli->client);
-    while (left > 0 && !cli_reader_gone()) {
+    while (left > 0 && !ferror(stdout) && !cli_reader_gone()) {
         emq_list *events = NULL;
         int64_t slice = idle < LOOK_MS ? idle : LOOK_MS;
-        s = emq_events(cli->client, queue, emq_cstr(cursor), left < 500 ? (size_t)left : 500, slice,
-                       &events, &err);
+        s = emq_events(cli->client, queue, after, left < 500 ? (size_t)left : 500, slice, &events,
+                       cursor, &err);
+        after = emq_cstr(cursor);
         if (s == EMQ_TIMEOUT && (idle -= slice) > 0)
             continue;
         if (s != EMQ_OK)
             break;
         idle = o->has_wait ? o->wait_ms : INT64_MAX;
-        for (size_t i = 0; i < emq_list_len(events); i++, left--) {
-            emq_str json = emq_list_str(events, i), id;
-            struct emq__json member;
-            struct emq__arena mem = {0};
-            print_event(cli, json);
-            if (emq__json_get(emq__json_root(json), "id", &member) &&
-                emq__json_str(member, &mem, &id))
-                snprintf(cursor, sizeof cursor, "%.*s", EMQ_STR_ARG(id));
-            emq__arena_free(&mem);
-        }
+        for (size_t i = 0; i < emq_list_len(events); i++, left--)
+            print_event(cli, emq_list_str(events, i));
         emq_list_free(events);
         fflush(stdout);
-        if (ferror(stdout))
-            break;
     }
+    if (s == EMQ_TIMEOUT)
+        cli_say(cli, "nothing more came; go on with --after %s", cursor);
     return s == EMQ_OK || s == EMQ_TIMEOUT || s == EMQ_CANCELLED ? CLI_OK
                                                                  : cli_failure(cli, s, &err);
 }

@@ -5,20 +5,26 @@
 #include "cli/cli.h"
 #include "cli/text.h"
 
-#include "base/json.h"
+#include "base/str.h"
 
 struct ls_options {
-    emq_str state;
+    emq_str worker;
     int64_t limit;
+    int32_t state;
     bool newest;
 };
 
 static const struct cli_option ls_table[] = {
     {.name = "--state",
-     .type = CLI_TEXT,
+     .type = CLI_STATE,
      .at = offsetof(struct ls_options, state),
      .value = "S",
      .help = "waiting, active, delayed, prioritized, waiting-children, completed or failed"},
+    {.name = "--worker",
+     .type = CLI_TEXT,
+     .at = offsetof(struct ls_options, worker),
+     .value = "WORKER",
+     .help = "active jobs held under this name, with --json their tokens"},
     {.name = "--limit",
      .type = CLI_INT,
      .at = offsetof(struct ls_options, limit),
@@ -33,60 +39,78 @@ static const struct cli_option ls_table[] = {
     {.name = NULL},
 };
 
+static int print_queue_json(const struct cli *cli, emq_str name)
+{
+    struct emq__buf b;
+    cli_json_begin(&b);
+    cli_json_str(&b, "queue", name);
+    return cli_json_end(cli, &b);
+}
+
+static void queue_row(struct cli_table *table, emq_str name, const emq_queue_stats *st)
+{
+    const int64_t count[] = {st->count[EMQ_WAITING] + st->count[EMQ_PRIORITIZED],
+                             st->count[EMQ_ACTIVE], st->count[EMQ_DELAYED],
+                             st->count[EMQ_COMPLETED_STATE], st->count[EMQ_FAILED_STATE]};
+    char text[EMQ_ARRAY_LEN(count)][24], label[EMQ_QUEUE_NAME_MAX + 16];
+    const char *cells[EMQ_ARRAY_LEN(count) + 2] = {
+        cli_cell(name, EMQ_QUEUE_NAME_MAX, label, sizeof label)};
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(count); i++) {
+        snprintf(text[i], sizeof text[i], "%lld", (long long)count[i]);
+        cells[i + 1] = text[i];
+    }
+    cells[EMQ_ARRAY_LEN(count) + 1] = st->paused ? "yes" : "";
+    cli_table_row(table, cells);
+}
+
+static int print_queues(struct cli *cli, const emq_list *names)
+{
+    static const char *const columns[] = {"QUEUE",     "WAITING", "ACTIVE", "DELAYED",
+                                          "COMPLETED", "FAILED",  "PAUSED"};
+    static const bool right[] = {false, true, true, true, true, true, false};
+    emq_error err;
+    emq_status s = EMQ_OK;
+    if (emq_list_len(names) == 0) {
+        cli_say(cli, "no queues yet");
+        return CLI_OK;
+    }
+    struct cli_table *table = cli_table_new(columns, right, EMQ_ARRAY_LEN(columns));
+    for (size_t i = 0; i < emq_list_len(names) && s == EMQ_OK; i++) {
+        emq_queue_stats st = {.size = sizeof st};
+        s = emq_stats(cli->client, emq_list_str(names, i), &st, &err);
+        if (s == EMQ_OK)
+            queue_row(table, emq_list_str(names, i), &st);
+    }
+    if (cli_table_print(table) != 0)
+        return cli_error(cli, CLI_AGAIN, "out of memory");
+    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
+}
+
 static int list_queues(struct cli *cli)
 {
     emq_error err;
     emq_list *names = NULL;
+    int code = CLI_OK;
     emq_status s = emq_queues(cli->client, &names, &err);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
-
-    static const char *const columns[] = {"QUEUE",     "WAITING", "ACTIVE", "DELAYED",
-                                          "COMPLETED", "FAILED",  "PAUSED"};
-    static const bool right[] = {false, true, true, true, true, true, false};
-    struct cli_table *table =
-        cli->globals.json ? NULL : cli_table_new(columns, right, EMQ_ARRAY_LEN(columns));
-    for (size_t i = 0; i < emq_list_len(names) && s == EMQ_OK; i++) {
-        emq_str name = emq_list_str(names, i);
-        if (cli->globals.json) {
-            struct emq__buf b;
-            emq__buf_init(&b, 4096);
-            emq__buf_text(&b, "{\"queue\":");
-            emq__json_quote(&b, name);
-            emq__buf_char(&b, '}');
-            printf("%.*s\n", (int)b.len, b.ptr);
-            emq__buf_free(&b);
-            continue;
-        }
-        emq_queue_stats st = {.size = sizeof st};
-        s = emq_stats(cli->client, name, &st, &err);
-        char cell[6][24], label[EMQ_QUEUE_NAME_MAX + 16];
-        int64_t value[] = {st.count[EMQ_WAITING] + st.count[EMQ_PRIORITIZED], st.count[EMQ_ACTIVE],
-                           st.count[EMQ_DELAYED], st.count[EMQ_COMPLETED_STATE],
-                           st.count[EMQ_FAILED_STATE]};
-        const char *cells[EMQ_ARRAY_LEN(columns)] = {
-            cli_cell(name, EMQ_QUEUE_NAME_MAX, label, sizeof label)};
-        for (size_t c = 0; c < EMQ_ARRAY_LEN(value); c++) {
-            snprintf(cell[c], sizeof cell[c], "%lld", (long long)value[c]);
-            cells[c + 1] = cell[c];
-        }
-        cells[6] = st.paused ? "yes" : "";
-        cli_table_row(table, cells);
-    }
-    bool any = emq_list_len(names) > 0;
+    if (!cli->globals.json)
+        code = print_queues(cli, names);
+    for (size_t i = 0; cli->globals.json && i < emq_list_len(names) && code == CLI_OK; i++)
+        code = print_queue_json(cli, emq_list_str(names, i));
     emq_list_free(names);
-    if (!cli->globals.json && any && cli_table_print(table) != 0)
-        return cli_error(cli, CLI_AGAIN, "out of memory");
-    if (!cli->globals.json && !any) {
-        cli_table_print(table);
-        cli_say(cli, "no queues yet");
-    }
-    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
+    return code;
 }
 
-static void print_row(const emq_job *j)
+static void print_job(const struct cli *cli, const emq_job *j)
 {
     char at[40], id[80], name[80], data[80];
+    if (cli->globals.json) {
+        emq_str json = emq_job_json(j);
+        fwrite(json.ptr, 1, json.len, stdout);
+        putchar('\n');
+        return;
+    }
     printf("%-20s %-16s %-16s %s  %s\n", cli_cell(emq_job_id(j), 60, id, sizeof id),
            emq_state_name(emq_job_state(j)), cli_cell(emq_job_name(j), 40, name, sizeof name),
            cli_time(emq_job_timestamp_at_ms(j), at),
@@ -121,13 +145,7 @@ static int list_jobs(struct cli *cli, emq_str queue, int state, int64_t *left)
         size_t n = emq_list_len(page);
         for (size_t i = 0; i < n; i++) {
             const emq_job *j = emq_list_job(page, i);
-            emq_str json = emq_job_json(j);
-            if (cli->globals.json) {
-                fwrite(json.ptr, 1, json.len, stdout);
-                putchar('\n');
-            } else {
-                print_row(j);
-            }
+            print_job(cli, j);
             snprintf(last, sizeof last, "%.*s", EMQ_STR_ARG(emq_job_id(j)));
         }
         emq_list_free(page);
@@ -139,24 +157,44 @@ static int list_jobs(struct cli *cli, emq_str queue, int state, int64_t *left)
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
 }
 
+/* What a worker holds is few and is read at once. */
+static int list_claims(struct cli *cli, emq_str queue, int64_t left)
+{
+    const struct ls_options *o = cli->options;
+    emq_error err;
+    emq_list *claims = NULL;
+    emq_status s = emq_claims(cli->client, o->worker, &claims, &err);
+    if (s != EMQ_OK)
+        return cli_failure(cli, s, &err);
+    size_t n = emq_list_len(claims);
+    for (size_t i = 0; i < n && left > 0; i++) {
+        const emq_job *j = emq_list_job(claims, o->newest ? n - 1 - i : i);
+        if (!emq__str_eq(emq_job_queue(j), queue))
+            continue;
+        print_job(cli, j);
+        left--;
+    }
+    emq_list_free(claims);
+    return CLI_OK;
+}
+
 static int run(struct cli *cli)
 {
     const struct ls_options *o = cli->options;
     if (cli->args.n_words == 0)
-        return o->state.len ? cli_usage(cli, "--state needs a queue") : list_queues(cli);
+        return o->state || o->worker.len ? cli_usage(cli, "--state and --worker need a queue")
+                                         : list_queues(cli);
 
-    int state = emq_state_parse(o->state);
     int64_t left = o->limit ? o->limit : INT64_MAX;
     emq_str queue = emq_cstr(cli->args.words[0]);
-    if (o->state.len && !state)
-        return cli_usage(cli,
-                         "--state: \"%.*s\" is none of waiting, active, delayed, prioritized, "
-                         "waiting-children, completed, failed",
-                         EMQ_STR_ARG(o->state));
-    if (state)
-        return list_jobs(cli, queue, state, &left);
+    if (o->worker.len && o->state && o->state != EMQ_ACTIVE)
+        return cli_usage(cli, "--worker: only active jobs are held by a worker");
+    if (o->worker.len)
+        return list_claims(cli, queue, left);
+    if (o->state)
+        return list_jobs(cli, queue, o->state, &left);
     int code = CLI_OK;
-    for (state = 1; state <= EMQ_STATE_COUNT && code == CLI_OK && !ferror(stdout); state++)
+    for (int state = 1; state <= EMQ_STATE_COUNT && code == CLI_OK && !ferror(stdout); state++)
         code = list_jobs(cli, queue, state, &left);
     return code;
 }
@@ -164,7 +202,7 @@ static int run(struct cli *cli)
 const struct cli_verb cli_verb_ls = {
     .name = "ls",
     .summary = "list queues, or the jobs of a queue",
-    .usage = "[QUEUE [--state S]]",
+    .usage = "[QUEUE [--state S|--worker WORKER]]",
     .help = "With --json one object a line: queues, or jobs as `emq show --json` prints them.",
     .options = ls_table,
     .options_size = sizeof(struct ls_options),

@@ -22,20 +22,32 @@ static int report(struct cli *cli, emq_status s, const emq_error *err, const cha
         return CLI_OK;
     }
     struct emq__buf b;
-    emq__buf_init(&b, 4096);
-    emq__buf_text(&b, "{\"queue\":");
-    emq__json_quote(&b, queue_of(cli));
-    emq__buf_printf(&b, ",\"%s\":%lld}", what, (long long)count);
-    printf("%.*s\n", (int)b.len, b.ptr);
-    emq__buf_free(&b);
-    return CLI_OK;
+    cli_json_begin(&b);
+    cli_json_str(&b, "queue", queue_of(cli));
+    emq__json_i64_member(&b, what, count);
+    return cli_json_end(cli, &b);
+}
+
+/* ---- pause, resume ----------------------------------------------------------------------- */
+
+static int report_paused(struct cli *cli, emq_status s, const emq_error *err, bool paused)
+{
+    struct emq__buf b;
+    if (s != EMQ_OK)
+        return cli_failure(cli, s, err);
+    if (!cli->globals.json)
+        return CLI_OK;
+    cli_json_begin(&b);
+    cli_json_str(&b, "queue", queue_of(cli));
+    cli_json_bool(&b, "paused", paused);
+    return cli_json_end(cli, &b);
 }
 
 static int run_pause(struct cli *cli)
 {
     emq_error err;
     emq_status s = emq_pause(cli->client, queue_of(cli), &err);
-    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
+    return report_paused(cli, s, &err, true);
 }
 
 const struct cli_verb cli_verb_pause = {
@@ -53,7 +65,7 @@ static int run_resume(struct cli *cli)
 {
     emq_error err;
     emq_status s = emq_resume(cli->client, queue_of(cli), &err);
-    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
+    return report_paused(cli, s, &err, false);
 }
 
 const struct cli_verb cli_verb_resume = {
@@ -105,14 +117,14 @@ const struct cli_verb cli_verb_drain = {
 /* ---- clean ------------------------------------------------------------------------------- */
 
 struct clean_options {
-    emq_str state;
     int64_t older, limit;
+    int32_t state;
     bool has_older;
 };
 
 static const struct cli_option clean_table[] = {
     {.name = "--state",
-     .type = CLI_TEXT,
+     .type = CLI_STATE,
      .at = offsetof(struct clean_options, state),
      .value = "S",
      .help = "the state whose jobs are removed"},
@@ -137,12 +149,10 @@ static int run_clean(struct cli *cli)
     const struct clean_options *o = cli->options;
     emq_error err;
     int64_t count = 0;
-    int state = emq_state_parse(o->state);
-    if (!o->state.len || !o->has_older)
+    if (!o->state || !o->has_older)
         return cli_usage(cli, "--state and --older are needed");
-    if (!state)
-        return cli_usage(cli, "--state: \"%.*s\" is no state", EMQ_STR_ARG(o->state));
-    emq_status s = emq_clean(cli->client, queue_of(cli), state, o->older, o->limit, &count, &err);
+    emq_status s =
+        emq_clean(cli->client, queue_of(cli), o->state, o->older, o->limit, &count, &err);
     return report(cli, s, &err, "removed", count);
 }
 

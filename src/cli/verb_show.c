@@ -85,8 +85,8 @@ static int run(struct cli *cli)
     emq_job *job = NULL;
     emq_queue_stats stats = {.size = sizeof stats};
 
-    if (o->data && o->result)
-        return cli_usage(cli, "--data and --result exclude each other");
+    if (o->data + o->result + cli->globals.json > 1)
+        return cli_usage(cli, "give one of --data, --result and --json");
     emq_status s = emq_get(cli->client, queue, emq_cstr(cli->args.words[1]), &job, &err);
     if (s == EMQ_NOT_FOUND)
         return cli_error(cli, CLI_NO, "queue %s has no job %s", cli->args.words[0],

@@ -6,36 +6,37 @@
 
 #include "base/json.h"
 
-static void print_json(emq_str queue, const emq_queue_stats *st)
+static int print_json(const struct cli *cli, emq_str queue, const emq_queue_stats *st)
 {
-    static const int order[] = {EMQ_WAITING,     EMQ_ACTIVE,           EMQ_DELAYED,
-                                EMQ_PRIORITIZED, EMQ_WAITING_CHILDREN, EMQ_COMPLETED_STATE,
-                                EMQ_FAILED_STATE};
+    const struct {
+        const char *name;
+        int64_t n;
+    } totals[] = {{"added", st->total_added},
+                  {"started", st->total_started},
+                  {"completed", st->total_completed},
+                  {"failed", st->total_failed},
+                  {"retried", st->total_retried},
+                  {"recovered", st->total_recovered},
+                  {"deduplicated", st->total_deduplicated},
+                  {"removed", st->total_removed}};
     struct emq__buf b;
-    emq__buf_init(&b, 8192);
-    emq__buf_text(&b, "{\"queue\":");
-    emq__json_quote(&b, queue);
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(order); i++)
-        emq__buf_printf(&b, ",\"%s\":%lld", emq_state_name(order[i]),
-                        (long long)st->count[order[i]]);
-    emq__buf_printf(&b, ",\"paused\":%s,\"limited_ms\":%lld,\"maxed\":%s",
-                    st->paused ? "true" : "false", (long long)st->limited_ms,
-                    st->maxed ? "true" : "false");
-    emq__buf_printf(&b,
-                    ",\"concurrency\":%lld,\"next_due_at_ms\":%lld,\"oldest_waiting_at_ms\":%lld,"
-                    "\"now_ms\":%lld",
-                    (long long)st->concurrency, (long long)st->next_due_at_ms,
-                    (long long)st->oldest_waiting_at_ms, (long long)st->now_ms);
-    emq__buf_printf(
-        &b, ",\"totals\":{\"added\":%lld,\"started\":%lld,\"completed\":%lld,\"failed\":%lld",
-        (long long)st->total_added, (long long)st->total_started, (long long)st->total_completed,
-        (long long)st->total_failed);
-    emq__buf_printf(&b,
-                    ",\"retried\":%lld,\"recovered\":%lld,\"deduplicated\":%lld,\"removed\":%lld}}",
-                    (long long)st->total_retried, (long long)st->total_recovered,
-                    (long long)st->total_deduplicated, (long long)st->total_removed);
-    printf("%.*s\n", (int)b.len, b.ptr);
-    emq__buf_free(&b);
+    cli_json_begin(&b);
+    cli_json_str(&b, "queue", queue);
+    for (int state = 1; state <= EMQ_STATE_COUNT; state++)
+        emq__json_i64_member(&b, emq_state_name(state), st->count[state]);
+    cli_json_bool(&b, "paused", st->paused);
+    emq__json_i64_member(&b, "limited_ms", st->limited_ms);
+    cli_json_bool(&b, "maxed", st->maxed);
+    emq__json_i64_member(&b, "concurrency", st->concurrency);
+    emq__json_i64_member(&b, "next_due_at_ms", st->next_due_at_ms);
+    emq__json_i64_member(&b, "oldest_waiting_at_ms", st->oldest_waiting_at_ms);
+    emq__json_i64_member(&b, "now_ms", st->now_ms);
+    emq__json_key(&b, "totals");
+    emq__buf_char(&b, '{');
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(totals); i++)
+        emq__json_i64_member(&b, totals[i].name, totals[i].n);
+    emq__buf_char(&b, '}');
+    return cli_json_end(cli, &b);
 }
 
 static void print_text(emq_str queue, const emq_queue_stats *st)
@@ -72,9 +73,8 @@ static int run(struct cli *cli)
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
     if (cli->globals.json)
-        print_json(queue, &stats);
-    else
-        print_text(queue, &stats);
+        return print_json(cli, queue, &stats);
+    print_text(queue, &stats);
     return CLI_OK;
 }
 

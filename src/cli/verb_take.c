@@ -10,9 +10,6 @@
 
 /* ---- take -------------------------------------------------------------------------------- */
 
-static const char *const modes[] = {"at-least-once", "at-most-once", "fire-and-forget", NULL};
-enum { DAY_MS = 24 * 3600 * 1000 };
-
 struct take_options {
     emq_str name;
     int64_t lock, wait_ms;
@@ -27,7 +24,7 @@ static const struct cli_option take_table[] = {
      .value = "D",
      .help = "the lock's length (30s); extend it before it ends",
      .min = EMQ_LOCK_MIN_MS,
-     .max = DAY_MS},
+     .max = CLI_DAY_MS},
     {.name = "--wait",
      .type = CLI_SPAN,
      .at = offsetof(struct take_options, wait_ms),
@@ -39,7 +36,7 @@ static const struct cli_option take_table[] = {
      .type = CLI_CHOICE,
      .at = offsetof(struct take_options, mode),
      .value = "M",
-     .choices = modes,
+     .choices = cli_modes,
      .help = "at-least-once, at-most-once or fire-and-forget"},
     {.name = "--name",
      .type = CLI_TEXT,
@@ -50,7 +47,7 @@ static const struct cli_option take_table[] = {
 };
 
 /* The job as `show` has it, with what its owner needs in front. */
-static void print_taken(const struct cli *cli, const emq_job *j)
+static int print_taken(const struct cli *cli, const emq_job *j)
 {
     emq_str json = emq_job_json(j);
     if (!cli->globals.json) {
@@ -59,17 +56,14 @@ static void print_taken(const struct cli *cli, const emq_job *j)
         emq_str data = emq_job_data(j);
         fwrite(data.ptr, 1, data.len, stdout);
         putchar('\n');
-        return;
+        return CLI_OK;
     }
     struct emq__buf b;
-    emq__buf_init(&b, 4096);
-    emq__buf_text(&b, "{\"idempotencyKey\":");
-    emq__json_quote(&b, emq_job_idempotency_key(j));
-    fwrite(b.ptr, 1, b.len, stdout);
-    emq__buf_free(&b);
-    putchar(',');
-    fwrite(json.ptr + 1, 1, json.len - 1, stdout);
-    putchar('\n');
+    cli_json_begin(&b);
+    cli_json_str(&b, "idempotencyKey", emq_job_idempotency_key(j));
+    emq__buf_char(&b, ',');
+    emq__buf_add(&b, json.ptr + 1, json.len - 2); /* its members */
+    return cli_json_end(cli, &b);
 }
 
 static int run_take(struct cli *cli)
@@ -77,6 +71,7 @@ static int run_take(struct cli *cli)
     const struct take_options *o = cli->options;
     emq_error err;
     emq_job *job = NULL;
+    char lock[40];
     emq_take_opts opts = {.size = sizeof opts,
                           .worker = o->name,
                           .lock_ms = o->lock,
@@ -89,18 +84,23 @@ static int run_take(struct cli *cli)
     }
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
-    print_taken(cli, job);
+    cli_did("job %.*s was taken by worker %.*s under the lock of %s, token %.*s",
+            EMQ_STR_ARG(emq_job_id(job)), EMQ_STR_ARG(emq_job_processed_by(job)),
+            emq__duration_format(o->lock ? o->lock : 30000, lock), EMQ_STR_ARG(emq_job_token(job)));
+    int code = print_taken(cli, job);
     emq_job_free(job);
-    return CLI_OK;
+    return code;
 }
 
 const struct cli_verb cli_verb_take = {
     .name = "take",
     .summary = "take one job under a lock, to work on it by hand",
-    .usage = "QUEUE [--lock D] [--wait [D]] [--mode M]",
+    .usage = "QUEUE [--lock D] [--wait [D]] [--mode M] [--name WORKER]",
     .help = "Prints the job with its token and fence; no job: 1. Settle it with `emq settle`, "
             "renew the\n"
-            "lock with `emq extend`; when the lock ends the job is recovered and runs again.",
+            "lock with `emq extend`; when the lock ends the job is recovered and runs again. In "
+            "doubt (79):\n"
+            "`emq ls QUEUE --worker WORKER` has the job if it was handed out.",
     .options = take_table,
     .options_size = sizeof(struct take_options),
     .min_words = 1,
@@ -128,18 +128,9 @@ static const struct cli_option extend_table[] = {
      .value = "D",
      .help = "from now (30s)",
      .min = EMQ_LOCK_MIN_MS,
-     .max = DAY_MS},
+     .max = CLI_DAY_MS},
     {.name = NULL},
 };
-
-static int lost_or(const struct cli *cli, emq_status s, const emq_error *err)
-{
-    if (s == EMQ_LOST)
-        return cli_error(cli, CLI_NO,
-                         "the lock of job %s is not this token's any more; nothing was changed",
-                         cli->args.words[1]);
-    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, err);
-}
 
 static int run_extend(struct cli *cli)
 {
@@ -147,10 +138,9 @@ static int run_extend(struct cli *cli)
     emq_error err;
     if (!o->token.len)
         return cli_usage(cli, "--token is missing");
-    return lost_or(cli,
-                   emq_extend(cli->client, emq_cstr(cli->args.words[0]),
-                              emq_cstr(cli->args.words[1]), o->token, o->lock, &err),
-                   &err);
+    emq_status s = emq_extend(cli->client, emq_cstr(cli->args.words[0]),
+                              emq_cstr(cli->args.words[1]), o->token, o->lock, &err);
+    return cli_owner_answer(cli, s, &err, "extended");
 }
 
 const struct cli_verb cli_verb_extend = {
@@ -214,6 +204,28 @@ static const struct cli_option settle_table[] = {
     {.name = NULL},
 };
 
+/* Without a token: says whose it is, or that it is nobody's. */
+static int who_owns(struct cli *cli, emq_str queue, emq_str id)
+{
+    emq_error err;
+    emq_job *job = NULL;
+    int code;
+    emq_status s = emq_get(cli->client, queue, id, &job, &err);
+
+    if (s != EMQ_OK)
+        return cli_failure(cli, s, &err);
+    if (emq_job_state(job) == EMQ_ACTIVE)
+        code = cli_error(cli, CLI_NO,
+                         "job %s is owned by worker %.*s; give its --token, or --force to overrule",
+                         id.ptr, EMQ_STR_ARG(emq_job_processed_by(job)));
+    else
+        code =
+            cli_error(cli, CLI_NO, "job %s is %s: nobody works on it, there is nothing to settle",
+                      id.ptr, emq_state_name(emq_job_state(job)));
+    emq_job_free(job);
+    return code;
+}
+
 static int run_settle(struct cli *cli)
 {
     const struct settle_options *o = cli->options;
@@ -225,26 +237,14 @@ static int run_settle(struct cli *cli)
 
     if (o->completed + (o->failed || o->retry) + o->release != 1)
         return cli_usage(cli, "give exactly one of --completed, --failed, --retry, --release");
-    if (!o->token.len && !o->force) {
-        emq_job *job = NULL;
-        emq_status s = emq_get(cli->client, queue, id, &job, &err);
-        if (s == EMQ_OK && emq_job_state(job) == EMQ_ACTIVE)
-            cli_error(cli, 0,
-                      "job %s is owned by worker %.*s; give its --token, or --force to overrule",
-                      cli->args.words[1], EMQ_STR_ARG(emq_job_processed_by(job)));
-        else if (s == EMQ_OK)
-            cli_error(cli, 0, "job %s is %s: nobody works on it, there is nothing to settle",
-                      cli->args.words[1], emq_state_name(emq_job_state(job)));
-        emq_job_free(job);
-        return s == EMQ_OK ? CLI_NO : cli_failure(cli, s, &err);
-    }
+    if (!o->token.len && !o->force)
+        return who_owns(cli, queue, id);
     if (o->completed) {
         opts.kind = EMQ_SETTLE_COMPLETED;
-        if (o->result.ptr) {
-            int code = cli_read_data(cli, o->result.ptr, EMQ_RESULT_MAX, &result, &len);
-            if (code != CLI_OK)
-                return code;
-        }
+        int code = o->result.ptr ? cli_read_data(cli, o->result.ptr, EMQ_RESULT_MAX, &result, &len)
+                                 : CLI_OK;
+        if (code != CLI_OK)
+            return code;
         opts.value = emq_strn(result, len);
     } else if (o->release) {
         opts.kind = EMQ_SETTLE_RELEASE;
@@ -257,8 +257,8 @@ static int run_settle(struct cli *cli)
     free(result);
     if (s == EMQ_WRONG_STATE)
         return cli_error(cli, CLI_NO, "job %s is not active, or may not go back (at-most-once)",
-                         cli->args.words[1]);
-    return lost_or(cli, s, &err);
+                         id.ptr);
+    return cli_owner_answer(cli, s, &err, "settled");
 }
 
 const struct cli_verb cli_verb_settle = {

@@ -18,13 +18,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-static const char *const modes[] = {"at-least-once", "at-most-once", "fire-and-forget", NULL};
-enum {
-    MINUTE_MS = 60 * 1000,
-    INTERVAL_MIN_MS = 10,
-    DAY_MS = 24 * 60 * MINUTE_MS,
-    MAX_QUEUES = 256
-};
+enum { INTERVAL_MIN_MS = 10, MAX_QUEUES = 256 };
 
 struct work_options {
     emq_str name;
@@ -47,21 +41,21 @@ static const struct cli_option work_table[] = {
      .type = CLI_CHOICE,
      AT(mode),
      .value = "M",
-     .choices = modes,
+     .choices = cli_modes,
      .help = "at-least-once, at-most-once or fire-and-forget"},
     {.name = "--lock",
      .type = CLI_SPAN,
      AT(lock),
      .value = "D",
      .min = EMQ_LOCK_MIN_MS,
-     .max = DAY_MS,
+     .max = CLI_DAY_MS,
      .help = "length of a lock (30s), renewed at a third"},
     {.name = "--stalled-interval",
      .type = CLI_SPAN,
      AT(stalled_interval),
      SEEN(has_interval),
      .value = "D",
-     .max = DAY_MS,
+     .max = CLI_DAY_MS,
      .help = "how often dead workers' jobs are returned (5s); 0 = never"},
     {.name = "--max-stalled",
      .type = CLI_INT,
@@ -74,19 +68,20 @@ static const struct cli_option work_table[] = {
      .type = CLI_SPAN,
      AT(timeout),
      .value = "D",
-     .max = INT64_C(365) * DAY_MS,
+     .max = INT64_C(365) * CLI_DAY_MS,
      .help = "run limit for jobs without one of their own"},
     {.name = "--grace",
      .type = CLI_SPAN,
      AT(grace),
      SEEN(has_grace),
      .value = "D",
-     .max = DAY_MS,
+     .max = CLI_DAY_MS,
      .help = "how long running jobs may go on after TERM or INT (25s)"},
     {.name = "--exit-when-empty",
      .type = CLI_FLAG,
      AT(exit_when_empty),
-     .help = "end when nothing is waiting, active or to be retried"},
+     .help =
+         "end when nothing can run, is active or to be retried; a paused queue counts as empty"},
     {.name = "--max-jobs",
      .type = CLI_INT,
      AT(max_jobs),
@@ -126,21 +121,24 @@ static void on_event(const emq_event *e, void *user)
     if (e->kind == EMQ_EVENT_FAILED)
         w->failed++;
     if (e->kind == EMQ_EVENT_ERROR) {
-        cli_error(cli, 0, "%.*s", EMQ_STR_ARG(e->text));
+        cli_error(cli, 0, "%.*s%s%.*s", EMQ_STR_ARG(e->queue), e->queue.len ? ": " : "",
+                  EMQ_STR_ARG(e->text));
         return;
     }
-    if (e->kind == EMQ_EVENT_READY || e->kind == EMQ_EVENT_FINISHED) {
-        if (cli->globals.verbose)
-            cli_say(cli, e->kind == EMQ_EVENT_READY ? "ready" : "finishing");
+    bool wordy = e->kind == EMQ_EVENT_STARTED || e->kind == EMQ_EVENT_COMPLETED ||
+                 e->kind == EMQ_EVENT_READY || e->kind == EMQ_EVENT_FINISHED;
+    if (wordy && !cli->globals.verbose)
+        return;
+    char clean[300], attempt[32] = "";
+    cli_cell(e->text, 250, clean, sizeof clean);
+    if (!e->id.len) {
+        cli_say(cli, "%s%s", e->kind == EMQ_EVENT_READY ? "ready" : "ending: ", clean);
         return;
     }
-    bool quiet_kind = e->kind == EMQ_EVENT_STARTED || e->kind == EMQ_EVENT_COMPLETED;
-    if (cli->globals.quiet || (quiet_kind && !cli->globals.verbose))
-        return;
-    char clean[300];
-    cli_say(cli, "%.*s: job %.*s (attempt %d) %s%s%s", EMQ_STR_ARG(e->queue), EMQ_STR_ARG(e->id),
-            e->attempt, texts[e->kind], e->text.len ? ": " : "",
-            cli_cell(e->text, 250, clean, sizeof clean));
+    if (e->attempt > 0)
+        snprintf(attempt, sizeof attempt, " (attempt %d)", e->attempt);
+    cli_say(cli, "%.*s: job %.*s%s %s%s%s", EMQ_STR_ARG(e->queue), EMQ_STR_ARG(e->id), attempt,
+            texts[e->kind], clean[0] ? ": " : "", clean);
 }
 
 /* ---- queues: "NAME" or "NAME=WEIGHT" ----------------------------------------------------- */
@@ -202,7 +200,8 @@ static void obey(struct cli *cli, emq_worker *w, uint32_t sig, int *stops)
     }
 }
 
-/* Until the worker has ended. first_job_ms >= 0: ends it too when no job came for so long. */
+/* Until the worker has ended. first_job_ms >= 0: ends it too when no job came for so long, be it that
+ * the store failed. */
 static emq_status serve(struct cli *cli, emq_worker *w, int signals, int64_t first_job_ms,
                         emq_error *err)
 {
@@ -251,22 +250,39 @@ static int work(struct cli *cli, const emq_worker_opts *opts, int64_t first_job_
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
 }
 
+static int print_counts(const struct cli *cli, const emq_worker_stats *st)
+{
+    struct emq__buf b;
+    if (!cli->globals.json)
+        return CLI_OK;
+    cli_json_begin(&b);
+    emq__json_i64_member(&b, "started", st->started);
+    emq__json_i64_member(&b, "completed", st->completed);
+    emq__json_i64_member(&b, "failed", st->failed);
+    emq__json_i64_member(&b, "retried", st->retried);
+    emq__json_i64_member(&b, "given_back", st->given_back);
+    emq__json_i64_member(&b, "lost", st->lost);
+    emq__json_i64_member(&b, "recovered", st->recovered);
+    return cli_json_end(cli, &b);
+}
+
 static int summary(const struct cli *cli, const emq_worker_stats *st)
 {
-    if (cli->globals.json)
-        printf("{\"started\":%lld,\"completed\":%lld,\"failed\":%lld,\"retried\":%lld,\"given_"
-               "back\":%lld,"
-               "\"lost\":%lld,\"recovered\":%lld}\n",
-               (long long)st->started, (long long)st->completed, (long long)st->failed,
-               (long long)st->retried, (long long)st->given_back, (long long)st->lost,
-               (long long)st->recovered);
-    else
+    int code = print_counts(cli, st);
+    if (!cli->globals.json)
         cli_say(cli,
                 "completed %lld, failed %lld, retried %lld, given back %lld, lock lost %lld, "
                 "recovered %lld",
                 (long long)st->completed, (long long)st->failed, (long long)st->retried,
                 (long long)st->given_back, (long long)st->lost, (long long)st->recovered);
+    if (code != CLI_OK)
+        return code;
     return st->unstartable ? CLI_CONFIG : st->failed ? CLI_NO : CLI_OK;
+}
+
+static bool has_program(const struct cli *cli)
+{
+    return cli->args.rest && cli->args.rest[0] && cli->args.rest[0][0];
 }
 
 static void fill(const struct work_options *o, emq_worker_opts *out)
@@ -286,6 +302,20 @@ static void fill(const struct work_options *o, emq_worker_opts *out)
     out->stream = o->stream;
 }
 
+/* A paused queue ends --exit-when-empty, with its jobs still in it. */
+static void say_paused(const struct cli *cli, const emq_worker_queue *queues, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        emq_error err;
+        emq_queue_stats st = {.size = sizeof st};
+        if (emq_stats(cli->client, queues[i].name, &st, &err) != EMQ_OK || !st.paused)
+            continue;
+        long long stay = (long long)(st.count[EMQ_WAITING] + st.count[EMQ_PRIORITIZED]);
+        if (stay)
+            cli_say(cli, "%.*s is paused: %lld jobs stay", EMQ_STR_ARG(queues[i].name), stay);
+    }
+}
+
 static int run_work(struct cli *cli)
 {
     emq_worker_queue queues[MAX_QUEUES];
@@ -293,7 +323,7 @@ static int run_work(struct cli *cli)
     struct watch watch = {.cli = cli};
     emq_worker_stats stats = {.size = sizeof stats};
 
-    if (!cli->args.rest || !cli->args.rest[0] || !cli->args.rest[0][0])
+    if (!has_program(cli))
         return cli_usage(cli, "the program is missing: emq work %s", cli->verb->usage);
     const struct work_options *o = cli->options;
     if (o->stalled_interval > 0 && o->stalled_interval < INTERVAL_MIN_MS)
@@ -310,6 +340,8 @@ static int run_work(struct cli *cli)
                             .user = &watch};
     fill(cli->options, &opts);
     code = work(cli, &opts, -1, &stats);
+    if (code == CLI_OK && opts.exit_when_empty)
+        say_paused(cli, queues, opts.n_queues);
     return code == CLI_OK ? summary(cli, &stats) : code;
 }
 
@@ -317,22 +349,36 @@ const struct cli_verb cli_verb_work = {
     .name = "work",
     .summary = "run a program for each job of one or more queues",
     .usage = "QUEUE[=WEIGHT]... [OPTIONS] -- CMD [ARG...]",
-    .help = "The data comes on standard input, standard output is the result, each line of "
-            "standard error\n"
-            "goes to the job's log. Several queues: strict priority in the given order, or shares "
-            "by weight.\n\n"
-            "Environment of the program: EMQ_URL, EMQ_PREFIX, EMQ_QUEUE, EMQ_WORKER, EMQ_JOB_ID, "
-            "EMQ_JOB_NAME,\n"
-            "EMQ_ATTEMPT, EMQ_FENCE, EMQ_TOKEN, EMQ_IDEMPOTENCY_KEY, EMQ_DEADLINE_AT_MS.\n"
-            "Lines on descriptor 3: \"progress JSON\", \"log TEXT\", \"retry-after D\".\n\n"
-            "Exit 0: completed. 75 or 111: given back after its backoff, no attempt charged, at "
-            "most 100 hand-outs.\n"
-            "65 or 100: failed for good. Any other: this attempt failed. Killed by a signal: "
-            "counted as a stall.\n\n"
-            "TERM, INT or HUP: takes nothing new, waits for running jobs for --grace, gives the "
-            "rest back; again,\n"
-            "or QUIT: now. USR1: quiet on and off. USR2: state to stderr.\n"
-            "Exits 1 if a job it ran failed for good, 78 if the program could not be started.",
+    .help =
+        "The data comes on standard input, standard output is the result, each line of "
+        "standard error\n"
+        "goes to the job's log. Several queues: strict priority in the given order, or shares "
+        "by weight.\n\n"
+        "Environment of the program: EMQ_URL, EMQ_PREFIX, EMQ_QUEUE, EMQ_WORKER, EMQ_JOB_ID, "
+        "EMQ_JOB_NAME,\n"
+        "EMQ_ATTEMPT, EMQ_FENCE, EMQ_TOKEN, EMQ_IDEMPOTENCY_KEY, EMQ_DEADLINE_AT_MS.\n"
+        "Lines on descriptor 3: \"progress JSON\", \"log TEXT\", \"retry-after D\".\n\n"
+        "Exit 0: completed. 75 or 111: given back after its backoff, no attempt charged, at "
+        "most 100 hand-outs.\n"
+        "65 or 100: failed for good. Any other: this attempt failed. Killed by a signal: "
+        "counted as a stall.\n\n"
+        "--stream keeps a program per slot. It reads a line of JSON a job: id, queue, name, data, "
+        "dataEncoding\n"
+        "(\"text\" or \"base64\", where data is not JSON itself), attempt, fence, token, "
+        "idempotencyKey and\n"
+        "deadlineAtMs (0 = none). It writes JSON objects, a line each, at most 8 MiB: "
+        "{\"progress\":JSON} and\n"
+        "{\"log\":TEXT} as often as it likes, then one answer: {\"result\":JSON}, with "
+        "\"resultEncoding\" \"text\"\n"
+        "or \"base64\" for a string that stands for its bytes; or {\"error\":TEXT}, with "
+        "\"final\":true for good,\n"
+        "\"stack\" and \"retryAfter\" (\"30s\"); or {\"giveBack\":true}. \"id\" may stand in "
+        "any line, and must be the\n"
+        "job's. A line that is wrong fails the attempt, and the program is started again.\n\n"
+        "TERM, INT or HUP: takes nothing new, waits for running jobs for --grace, gives the "
+        "rest back; again,\n"
+        "or QUIT: now. USR1: quiet on and off. USR2: state to stderr.\n"
+        "Exits 1 if a job it ran failed for good, 78 if the program could not be started.",
     .options = work_table,
     .options_size = sizeof(struct work_options),
     .min_words = 1,
@@ -359,13 +405,13 @@ static const struct cli_option run_table[] = {
      .at = offsetof(struct run_options, lock),
      .value = "D",
      .min = EMQ_LOCK_MIN_MS,
-     .max = DAY_MS,
+     .max = CLI_DAY_MS,
      .help = "length of the lock (30s), renewed at a third"},
     {.name = "--timeout",
      .type = CLI_SPAN,
      .at = offsetof(struct run_options, timeout),
      .value = "D",
-     .max = INT64_C(365) * DAY_MS,
+     .max = INT64_C(365) * CLI_DAY_MS,
      .help = "run limit if the job has none of its own"},
     {.name = NULL},
 };
@@ -378,10 +424,8 @@ static int run_one(struct cli *cli)
     struct watch watch = {.cli = cli};
     emq_worker_stats stats = {.size = sizeof stats};
 
-    if (!cli->args.rest || !cli->args.rest[0] || !cli->args.rest[0][0]) {
-        cli_usage(cli, "the program is missing: emq run %s", cli->verb->usage);
-        return CLI_OWN_FAILURE;
-    }
+    if (!has_program(cli))
+        return cli_usage(cli, "the program is missing: emq run %s", cli->verb->usage);
     emq_worker_opts opts = {.size = sizeof opts,
                             .queues = &pointer,
                             .n_queues = 1,
@@ -393,13 +437,18 @@ static int run_one(struct cli *cli)
                             .on_event = on_event,
                             .user = &watch};
     int code = work(cli, &opts, o->wait_ms, &stats);
-    if (code != CLI_OK || stats.unstartable)
-        return CLI_OWN_FAILURE;
+    if (code != CLI_OK)
+        return code;
+    if (stats.started == 0 && stats.takes > 0 && stats.takes_failed == stats.takes)
+        return CLI_OWN_FAILURE; /* the worker's ERROR event said why */
     if (stats.started == 0) {
         cli_say(cli, "no job is ready");
         return CLI_TIMED_OUT;
     }
-    return stats.exit_status >= 0 ? stats.exit_status : CLI_OWN_FAILURE;
+    code = print_counts(cli, &stats);
+    if (code != CLI_OK)
+        return code;
+    return stats.exit_status >= 0 && !stats.unstartable ? stats.exit_status : CLI_OWN_FAILURE;
 }
 
 const struct cli_verb cli_verb_run = {

@@ -18,3 +18,11 @@ CLI_VERBS(DECLARE)
 #define ENTRY(verb) &cli_verb_##verb,
 const struct cli_verb *const cli_verbs[] = {CLI_VERBS(ENTRY) NULL};
 #undef ENTRY
+
+const struct cli_verb *cli_find_verb(const char *name)
+{
+    for (size_t i = 0; cli_verbs[i]; i++)
+        if (strcmp(cli_verbs[i]->name, name) == 0)
+            return cli_verbs[i];
+    return NULL;
+}

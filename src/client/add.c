@@ -10,50 +10,67 @@
 #include "client/opts_size.h"
 #include "model/names.h"
 
-enum { OPTS_MAX = 64 * 1024 };
+enum { OPTS_MAX = 64 * 1024, OPTS_NUMBERS_MAX = 512 };
 
 static const char *const where_add = "emq_add";
 static const char *const where_many = "emq_add_many";
 
-emq_status emq__add_entry_make(emq_client *c, emq_str queue, emq_str data, const emq_add_opts *opts,
-                               struct emq__arena *mem, struct emq__add_entry *out, emq_error *err)
-{
+/* What was asked for, checked; strings are the caller's. */
+struct draft {
+    emq_str queue, data, id, name;
     struct emq__opts o;
-    struct emq__buf b;
-    emq_str id, name;
+};
 
+static emq_status draft_check(emq_str queue, emq_str data, const emq_add_opts *opts,
+                              struct draft *out, emq_error *err)
+{
     emq_status s = emq__check_queue(queue, err);
+
     if (s == EMQ_OK)
         s = emq__check_size(data, EMQ_DATA_MAX, where_add, "data", err);
     if (s == EMQ_OK)
-        s = emq__opts_from_public(opts, &o, &id, &name, err);
-    if (s != EMQ_OK)
-        return s;
+        s = emq__opts_from_public(opts, &out->o, &out->id, &out->name, err);
+    out->queue = queue;
+    out->data = data;
+    return s;
+}
+
+/* The costly part: the options as JSON, the kind of the data. */
+static emq_status draft_make(emq_client *c, const struct draft *d, struct emq__arena *mem,
+                             struct emq__add_entry *out, emq_error *err)
+{
+    struct emq__buf b;
+
     emq__buf_init(&b, OPTS_MAX);
-    emq__opts_write(&o, id, &b);
+    emq__opts_write(&d->o, d->id, &b);
     emq_str text = b.failed == EMQ_OK ? emq__arena_str(mem, emq__buf_view(&b)) : (emq_str){0};
-    s = b.failed;
     emq__buf_free(&b);
-    if (s == EMQ_E_INVALID)
-        return emq__fail(err, s, 0, where_add, "the options need more than %d bytes of JSON",
-                         OPTS_MAX);
     if (!text.ptr)
         return emq__no_memory(where_add, err);
     *out = (struct emq__add_entry){
         .prefix = c->prefix,
-        .queue = queue,
-        .id = id,
-        .name = name,
-        .data = {emq__kind_of(data), data},
+        .queue = d->queue,
+        .id = d->id,
+        .name = d->name,
+        .data = {emq__kind_of(d->data), d->data},
         .opts = text,
-        .group = o.group,
-        .dedup = o.dedup,
-        .timestamp_at_ms = o.timestamp_at_ms,
-        .delay_ms = o.delay_ms,
-        .priority = o.priority,
-        .lifo = o.lifo,
+        .group = d->o.group,
+        .dedup = d->o.dedup,
+        .timestamp_at_ms = d->o.timestamp_at_ms,
+        .delay_ms = d->o.delay_ms,
+        .priority = d->o.priority,
+        .lifo = d->o.lifo,
     };
     return EMQ_OK;
+}
+
+emq_status emq__add_entry_make(emq_client *c, emq_str queue, emq_str data, const emq_add_opts *opts,
+                               struct emq__arena *mem, struct emq__add_entry *out, emq_error *err)
+{
+    struct draft d;
+    emq_status s = draft_check(queue, data, opts, &d, err);
+
+    return s == EMQ_OK ? draft_make(c, &d, mem, out, err) : s;
 }
 
 void emq__added_put(emq_added *out, const struct emq__added *a)
@@ -112,29 +129,27 @@ struct many {
     void *user;
 };
 
-/* Makes entry i in `out`; its error names the entry. */
-static emq_status make_entry(const struct many *m, size_t i, struct emq__arena *mem,
-                             struct emq__add_entry *out, emq_error *err)
+/* Checks entry i; its error names the entry. */
+static emq_status check_entry(const struct many *m, size_t i, struct draft *out, emq_error *err)
 {
-    emq_error inner = {0};
+    emq_error inner;
     emq_new_job job;
 
     if (!m->jobs[i])
         return emq__fail(err, EMQ_E_INVALID, 0, where_many, "entry %zu is NULL", i);
     emq_status s = EMQ__OPTS_TAKE(&job, m->jobs[i], where_many, emq_new_job, &inner);
     if (s == EMQ_OK)
-        s = emq__add_entry_make(m->c, job.queue, job.data, job.opts, mem, out, &inner);
-    if (s == EMQ_E_INVALID)
+        s = draft_check(job.queue, job.data, job.opts, out, &inner);
+    if (s != EMQ_OK)
         return emq__fail(err, s, inner.native, where_many, "entry %zu: %s", i, inner.text);
-    if (s != EMQ_OK && err)
-        *err = inner;
-    return s;
+    return EMQ_OK;
 }
 
-static size_t entry_bytes(const struct emq__add_entry *e)
+/* At most so many bytes: in the JSON of the options a name may have every byte escaped. */
+static size_t draft_bytes(const struct draft *d)
 {
-    return e->data.bytes.len + e->opts.len + e->id.len + e->name.len + e->group.len +
-           e->dedup.id.len + e->queue.len;
+    return d->data.len + d->queue.len + d->name.len +
+           3 * (d->id.len + d->o.group.len + d->o.dedup.id.len) + OPTS_NUMBERS_MAX;
 }
 
 /* Makes the slice that begins at `from`: as many entries as one act may carry, at least one. */
@@ -144,12 +159,16 @@ static emq_status make_slice(struct many *m, size_t from, struct emq__arena *mem
     size_t bytes = 0, n = 0;
 
     while (n < EMQ__BATCH_MAX && from + n < m->n) {
-        emq_status s = make_entry(m, from + n, mem, &m->entries[n], err);
+        struct draft d;
+        emq_status s = check_entry(m, from + n, &d, err);
         if (s != EMQ_OK)
             return s;
-        bytes += entry_bytes(&m->entries[n]);
+        bytes += draft_bytes(&d);
         if (n > 0 && bytes > EMQ__BATCH_BYTES)
             break;
+        s = draft_make(m->c, &d, mem, &m->entries[n], err);
+        if (s != EMQ_OK)
+            return s;
         m->pointers[n] = &m->entries[n];
         n++;
     }
@@ -243,44 +262,44 @@ static emq_status publish(struct many *m, emq_str stage, emq_error *err)
     return s;
 }
 
-/* Checks every entry before the first is written. *out_slices: how many acts they need. */
-static emq_status check_all(struct many *m, size_t *out_slices, emq_error *err)
+static emq_status check_from(const struct many *m, size_t i, emq_error *err)
 {
-    struct emq__arena mem = {0};
-    size_t slices = 0;
+    emq_status s = EMQ_OK;
 
-    for (size_t from = 0, n; from < m->n; from += n) {
-        emq_status s = make_slice(m, from, &mem, &n, err);
-        emq__arena_free(&mem);
-        if (s != EMQ_OK)
-            return s;
-        slices++;
-    }
-    *out_slices = slices;
-    return EMQ_OK;
+    for (struct draft d; s == EMQ_OK && i < m->n; i++)
+        s = check_entry(m, i, &d, err);
+    return s;
 }
 
-static emq_status add_all(struct many *m, size_t slices, emq_error *err)
+/* The first slice says whether there are more. Then all entries are checked before it is written,
+ * and each slice is made when it is its turn: however long the batch, one is held. */
+static emq_status add_all(struct many *m, emq_error *err)
 {
     struct emq__arena mem = {0};
     char name[EMQ__RANDOM_ID_LEN + 1];
     emq_str stage = {0};
+    size_t from = 0, n;
+    emq_status s = make_slice(m, 0, &mem, &n, err);
 
-    if (slices > 1) {
+    if (s == EMQ_OK && n < m->n) {
         emq__random_id(name);
         stage = emq_cstr(name);
+        s = check_from(m, n, err);
     }
-    for (size_t from = 0, n; from < m->n; from += n) {
-        emq_status s = make_slice(m, from, &mem, &n, err);
-        if (s == EMQ_OK)
-            s = add_slice(m, from, n, stage, &mem, err);
+    while (s == EMQ_OK) {
+        s = add_slice(m, from, n, stage, &mem, err);
         emq__arena_free(&mem);
         if (s != EMQ_OK)
-            return s;
+            break;
+        from += n;
         if (m->progress)
-            m->progress(from + n, m->n, m->user);
+            m->progress(from, m->n, m->user);
+        if (from == m->n)
+            return stage.len ? publish(m, stage, err) : EMQ_OK;
+        s = make_slice(m, from, &mem, &n, err);
     }
-    return slices > 1 ? publish(m, stage, err) : EMQ_OK;
+    emq__arena_free(&mem);
+    return s;
 }
 
 static emq_status many_alloc(struct many *m, bool with_out, emq_error *err)
@@ -319,7 +338,6 @@ emq_status emq_add_many_watched(emq_client *c, const emq_new_job *const *jobs, s
                                 emq_error *err)
 {
     struct many m = {.c = c, .jobs = jobs, .n = n, .progress = progress, .user = user};
-    size_t slices = 0;
 
     emq_status s = emq__client_check(c, where_many, err);
     if (s != EMQ_OK || n == 0)
@@ -330,9 +348,7 @@ emq_status emq_add_many_watched(emq_client *c, const emq_new_job *const *jobs, s
     if (s == EMQ_OK)
         s = many_alloc(&m, out != NULL, err);
     if (s == EMQ_OK)
-        s = check_all(&m, &slices, err);
-    if (s == EMQ_OK)
-        s = add_all(&m, slices, err);
+        s = add_all(&m, err);
     for (size_t i = 0; s == EMQ_OK && out && i < n; i++)
         emq__added_put(out[i], &m.added[i]);
     emq__arena_free(&m.ids);

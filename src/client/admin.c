@@ -194,6 +194,18 @@ static void put_count(int64_t *out, int64_t count)
         *out = count;
 }
 
+/* The whole of a bulk call over one state. */
+static emq_status bulk_call(emq_client *c, struct emq__bulk_req *req, int64_t max,
+                            int64_t *out_count, emq_error *err)
+{
+    int64_t count = 0;
+    emq_status s = bulk(c, req, max, &count, err);
+
+    if (s == EMQ_OK)
+        put_count(out_count, count);
+    return s;
+}
+
 emq_status emq_drain(emq_client *c, emq_str queue, int with_delayed, int64_t *out_count,
                      emq_error *err)
 {
@@ -216,7 +228,6 @@ emq_status emq_clean(emq_client *c, emq_str queue, int state, int64_t older_ms, 
                      int64_t *out_count, emq_error *err)
 {
     static const char where[] = "emq_clean";
-    int64_t count = 0;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK && (state < 1 || state > EMQ_STATE_COUNT))
@@ -236,17 +247,13 @@ emq_status emq_clean(emq_client *c, emq_str queue, int state, int64_t older_ms, 
         .older_ms = older_ms,
         .event = true,
     };
-    s = bulk(c, &req, limit, &count, err);
-    if (s == EMQ_OK)
-        put_count(out_count, count);
-    return s;
+    return bulk_call(c, &req, limit, out_count, err);
 }
 
 emq_status emq_retry_all(emq_client *c, emq_str queue, int state, int flags, int64_t *out_count,
                          emq_error *err)
 {
     static const char where[] = "emq_retry_all";
-    int64_t count = 0;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK)
@@ -263,32 +270,26 @@ emq_status emq_retry_all(emq_client *c, emq_str queue, int state, int flags, int
                    .reset_attempts = (flags & EMQ_RETRY_RESET_ATTEMPTS) != 0},
         .state = state,
     };
-    s = bulk(c, &req, 0, &count, err);
-    if (s == EMQ_OK)
-        put_count(out_count, count);
-    return s;
+    return bulk_call(c, &req, 0, out_count, err);
 }
 
 emq_status emq_promote_all(emq_client *c, emq_str queue, int64_t *out_count, emq_error *err)
 {
-    int64_t count = 0;
     emq_status s = emq__client_check_queue(c, queue, "emq_promote_all", err);
 
     if (s != EMQ_OK)
         return s;
     struct emq__bulk_req req = {
         .queue = queue, .change = {.kind = EMQ__CHANGE_PROMOTE}, .state = EMQ_DELAYED};
-    s = bulk(c, &req, 0, &count, err);
-    if (s == EMQ_OK)
-        put_count(out_count, count);
-    return s;
+    return bulk_call(c, &req, 0, out_count, err);
 }
 
 /* Active jobs stay where they are when their owners are asked to stop: each slice goes on behind
  * the last one. When that job has ended meanwhile, from the start again; asking twice does no harm.
  * */
-static emq_status cancel_active(emq_client *c, emq_str queue, int64_t *count, emq_error *err)
+static emq_status cancel_active(emq_client *c, emq_str queue, int64_t *out_count, emq_error *err)
 {
+    int64_t count = 0;
     struct emq__arena mem = {0};
     struct emq__bulk_res res = {.more = true};
     char last[EMQ_ID_MAX];
@@ -306,11 +307,11 @@ static emq_status cancel_active(emq_client *c, emq_str queue, int64_t *count, em
         s = emq__do_bulk(c, &req, &res, &mem, err);
         if (s == EMQ_NOT_FOUND && req.after_id.len && restarts++ < CANCEL_RESTARTS) {
             req.after_id = emq_strn("", 0);
-            *count = 0;
+            count = 0;
             res.more = true;
             s = EMQ_OK;
         } else if (s == EMQ_OK) {
-            *count += res.count;
+            count += res.count;
             res.more =
                 res.more && res.count > 0 && res.last_id.len > 0 && res.last_id.len <= sizeof last;
             if (res.more) {
@@ -325,6 +326,8 @@ static emq_status cancel_active(emq_client *c, emq_str queue, int64_t *count, em
             err, EMQ_E_BUSY, 0, "emq_cancel_all",
             "the active jobs of the queue change too fast: some were not asked to stop; "
             "pause the queue and try again");
+    if (s == EMQ_OK)
+        put_count(out_count, count);
     return s;
 }
 
@@ -332,7 +335,6 @@ emq_status emq_cancel_all(emq_client *c, emq_str queue, int state, int64_t *out_
                           emq_error *err)
 {
     static const char where[] = "emq_cancel_all";
-    int64_t count = 0;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK && (state < EMQ_WAITING || state > EMQ_WAITING_CHILDREN))
@@ -341,12 +343,11 @@ emq_status emq_cancel_all(emq_client *c, emq_str queue, int state, int64_t *out_
                       emq_state_name(state));
     if (s != EMQ_OK)
         return s;
+    if (state == EMQ_ACTIVE)
+        return cancel_active(c, queue, out_count, err);
     struct emq__bulk_req req = {
         .queue = queue, .change = {.kind = EMQ__CHANGE_CANCEL}, .state = state};
-    s = state == EMQ_ACTIVE ? cancel_active(c, queue, &count, err) : bulk(c, &req, 0, &count, err);
-    if (s == EMQ_OK)
-        put_count(out_count, count);
-    return s;
+    return bulk_call(c, &req, 0, out_count, err);
 }
 
 emq_status emq_obliterate(emq_client *c, emq_str queue, int force, int64_t *out_count,

@@ -42,10 +42,12 @@ struct emq_client {
     atomic_int worker_count;      /* for default worker names: host:pid:n */
 };
 
-/* Texts of a job that are made on first use. */
+/* What is made of a record on first use. */
 struct emq__job_made {
     struct emq__arena mem;
     emq_str identity, json;
+    struct emq__opts opts;
+    bool has_opts;
 };
 
 /* A job handle. */
@@ -119,12 +121,11 @@ emq_status emq__add_entry_make(emq_client *c, emq_str queue, emq_str data, const
 /* What the caller of an add gets to know. */
 void emq__added_put(emq_added *out, const struct emq__added *a);
 
-/* One settlement with the job's own policy applied: attempts, backoff, retention, stack limit.
- * kind, value, stack and delay_ms as of emq_settle_opts (RETRY, -1: by the policy, which may end in
- * FAILED). r: uniform in [0,1). Texts that had to be cleaned live in mem; out of memory leaves the
- * reason or the stack out, never the settlement. */
-void emq__settle_entry_make(const struct emq__job *j, emq_str token, int32_t kind, emq_str value,
-                            emq_str stack, int64_t delay_ms, double r, struct emq__arena *mem,
+/* One settlement, as an owner, with the job's own policy applied: attempts, backoff, retention,
+ * stack limit. r: uniform in [0,1). Texts that had to be cleaned live in mem; out of memory leaves
+ * the reason or the stack out, never the settlement. */
+void emq__settle_entry_make(const struct emq__job *j, const struct emq__opts *o, emq_str token,
+                            const emq_settle_opts *how, double r, struct emq__arena *mem,
                             struct emq__settle_entry *out);
 
 /* ---- jobs -------------------------------------------------------------------------------- */
@@ -138,18 +139,20 @@ emq_job *emq__job_wrap(const struct emq__job *rec);
 emq_job *emq__job_new(void);
 void emq__job_fill(emq_job *j, const struct emq__job *rec, int64_t now_ms, bool taken,
                    struct emq__arena *mem);
-/* Lists take over the arena in which their parts live. NULL: no memory; the arena is left. */
-emq_list *emq__list_of_strs(struct emq__arena *mem, emq_str *strs, size_t n);
-emq_list *emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs, size_t n,
-                            int64_t now_ms);
-/* Finished, and past the age that its options allow: counts as absent, removed or not. */
-bool emq__job_expired(const struct emq__job *j, int64_t now_ms, struct emq__arena *mem);
-/* Reads one record; EMQ_NOT_FOUND when there is none or it has expired. */
+/* The job's own options, parsed once. A text that is no object gives the defaults. */
+const struct emq__opts *emq__job_opts(const emq_job *j);
+/* Lists take over the arena in which their parts live; without memory for one it is left.
+ * `taken`: the tokens are the caller's. */
+emq_status emq__list_of_strs(struct emq__arena *mem, emq_str *strs, size_t n, emq_list **out,
+                             const char *where, emq_error *err);
+emq_status emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs, size_t n,
+                             int64_t now_ms, bool taken, emq_list **out, const char *where,
+                             emq_error *err);
+/* Reads one record; EMQ_NOT_FOUND when there is none. emq__job_read(): or when it has expired. */
+emq_status emq__record_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
+                            struct emq__job **out, int64_t *out_now_ms, emq_error *err);
 emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
                          struct emq__job **out, int64_t *out_now_ms, emq_error *err);
-
-/* A log line as it is stored: clean text, cut and marked beyond EMQ_LOG_LINE_MAX. */
-emq_status emq__log_line_make(emq_str line, struct emq__arena *mem, emq_str *out, emq_error *err);
 
 /* Default worker name "host:pid:n", another one each call. */
 void emq__worker_name(emq_client *c, char out[EMQ_WORKER_NAME_MAX + 1]);

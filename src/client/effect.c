@@ -11,6 +11,11 @@
 #include "client/opts_size.h"
 #include "engine/sqlite/add_on.h"
 
+const char *emq_sqlite_source_id(void)
+{
+    return emq__sqlite_source_id();
+}
+
 emq_status emq_add_on(emq_client *c, struct sqlite3 *db, emq_str queue, emq_str data,
                       const emq_add_opts *opts, emq_added *out, emq_error *err)
 {

@@ -138,25 +138,24 @@ GET_NUMBER(int64_t, processed_at_ms, rec.processed_at_ms)
 GET_NUMBER(int64_t, finished_at_ms, rec.finished_at_ms)
 GET_NUMBER(int64_t, lock_until_ms, lock_until_ms)
 
-static struct emq__opts read_opts(const emq_job *j)
+const struct emq__opts *emq__job_opts(const emq_job *j)
 {
-    struct emq__arena mem = {0};
-    struct emq__opts o;
+    struct emq__job_made *made = j->made;
 
-    /* A text that is no object gives the defaults, which is what a worker obeys too. */
-    (void)emq__opts_read(j->rec.opts, &mem, &o);
-    emq__arena_free(&mem);
-    return o;
+    if (!made->has_opts)
+        (void)emq__opts_read(j->rec.opts, &made->mem, &made->opts);
+    made->has_opts = true;
+    return &made->opts;
 }
 
 int32_t emq_job_attempts(const emq_job *j)
 {
-    return j ? read_opts(j).attempts : 0;
+    return j ? emq__job_opts(j)->attempts : 0;
 }
 
 int64_t emq_job_timeout_ms(const emq_job *j)
 {
-    return j ? read_opts(j).timeout_ms : 0;
+    return j ? emq__job_opts(j)->timeout_ms : 0;
 }
 
 typedef void (*writer)(const struct emq__job *j, struct emq__buf *out);
@@ -187,26 +186,29 @@ emq_str emq_job_json(const emq_job *j)
 
 /* ---- lists ------------------------------------------------------------------------------- */
 
-emq_list *emq__list_of_strs(struct emq__arena *mem, emq_str *strs, size_t n)
+emq_status emq__list_of_strs(struct emq__arena *mem, emq_str *strs, size_t n, emq_list **out,
+                             const char *where, emq_error *err)
 {
     emq_list *l = calloc(1, sizeof *l);
 
     if (!l)
-        return NULL;
+        return emq__no_memory(where, err);
     l->mem = *mem;
     *mem = (struct emq__arena){0};
     l->strs = strs;
     l->n = n;
-    return l;
+    *out = l;
+    return EMQ_OK;
 }
 
-emq_list *emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs, size_t n,
-                            int64_t now_ms)
+emq_status emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs, size_t n,
+                             int64_t now_ms, bool taken, emq_list **out, const char *where,
+                             emq_error *err)
 {
     emq_list *l = calloc(1, sizeof *l);
 
     if (!l)
-        return NULL;
+        return emq__no_memory(where, err);
     l->jobs = calloc(n ? n : 1, sizeof *l->jobs);
     if (!l->jobs)
         goto fail;
@@ -215,15 +217,16 @@ emq_list *emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs
         if (!l->jobs[i].made)
             goto fail;
         l->n = i + 1;
-        set_record(&l->jobs[i], jobs[i], now_ms, false);
+        set_record(&l->jobs[i], jobs[i], now_ms, taken);
     }
     l->mem = *mem;
     *mem = (struct emq__arena){0};
-    return l;
+    *out = l;
+    return EMQ_OK;
 
 fail:
     emq_list_free(l);
-    return NULL;
+    return emq__no_memory(where, err);
 }
 
 size_t emq_list_len(const emq_list *l)

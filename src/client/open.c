@@ -106,7 +106,8 @@ void emq__worker_name(emq_client *c, char out[EMQ_WORKER_NAME_MAX + 1])
 
 /* ---- the URL of the default store -------------------------------------------------------- */
 
-/* Makes a folder and its missing parents, 0700 as the XDG rules ask. `path` is absolute. */
+/* Makes a folder and its missing parents, 0700 as the XDG rules ask, whatever the umask. `path` is
+ * absolute. */
 static emq_status make_folders(char *path, emq_error *err)
 {
     for (char *p = path + 1;; p++) {
@@ -114,7 +115,7 @@ static emq_status make_folders(char *path, emq_error *err)
             continue;
         char end = *p;
         *p = '\0';
-        if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        if (mkdir(path, 0700) == 0 ? chmod(path, 0700) != 0 : errno != EEXIST) {
             int native = errno;
             return emq__fail(err, native == EACCES || native == EROFS ? EMQ_E_REFUSED : EMQ_E_STORE,
                              native, where_open,

@@ -13,7 +13,8 @@
 enum { FIND_DEFAULT = 100, FIND_MAX = 1000, EVENTS_DEFAULT = 100, EVENTS_MAX = 1000 };
 enum { LOOK_FIRST_MS = 20, LOOK_MAX_MS = 500 };
 
-bool emq__job_expired(const struct emq__job *j, int64_t now_ms, struct emq__arena *mem)
+/* Finished, and past the age that its options allow: counts as absent, removed or not. */
+static bool expired(const struct emq__job *j, int64_t now_ms, struct emq__arena *mem)
 {
     struct emq__opts o;
 
@@ -26,8 +27,8 @@ bool emq__job_expired(const struct emq__job *j, int64_t now_ms, struct emq__aren
     return age_ms > 0 && emq__sat_add(j->finished_at_ms, age_ms) <= now_ms;
 }
 
-emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
-                         struct emq__job **out, int64_t *out_now_ms, emq_error *err)
+emq_status emq__record_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
+                            struct emq__job **out, int64_t *out_now_ms, emq_error *err)
 {
     struct emq__jobs_req req = {.prefix = c->prefix, .queue = queue, .ids = &id, .n = 1};
     struct emq__jobs_res res;
@@ -35,11 +36,19 @@ emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__a
 
     if (s != EMQ_OK)
         return s;
-    if (res.n == 0 || !res.jobs[0] || emq__job_expired(res.jobs[0], res.now_ms, mem))
+    if (res.n == 0 || !res.jobs[0])
         return EMQ_NOT_FOUND;
     *out = res.jobs[0];
     *out_now_ms = res.now_ms;
     return EMQ_OK;
+}
+
+emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
+                         struct emq__job **out, int64_t *out_now_ms, emq_error *err)
+{
+    emq_status s = emq__record_read(c, queue, id, mem, out, out_now_ms, err);
+
+    return s == EMQ_OK && expired(*out, *out_now_ms, mem) ? EMQ_NOT_FOUND : s;
 }
 
 static emq_status no_out(const char *where, emq_error *err)
@@ -72,18 +81,6 @@ emq_status emq_get(emq_client *c, emq_str queue, emq_str id, emq_job **out, emq_
     return s;
 }
 
-/* A list of strings, with the end of the call that made them. */
-static emq_status give_strs(struct emq__arena *mem, emq_str *strs, size_t n, emq_list **out,
-                            const char *where, emq_error *err)
-{
-    emq_list *l = emq__list_of_strs(mem, strs, n);
-
-    if (!l)
-        return emq__no_memory(where, err);
-    *out = l;
-    return EMQ_OK;
-}
-
 emq_status emq_logs(emq_client *c, emq_str queue, emq_str id, size_t start, size_t count,
                     emq_list **out, emq_error *err)
 {
@@ -105,7 +102,7 @@ emq_status emq_logs(emq_client *c, emq_str queue, emq_str id, size_t start, size
     };
     s = c->e->ops->logs(c->e, &req, &res, &mem, err);
     if (s == EMQ_OK)
-        s = give_strs(&mem, res.lines, res.n, out, where, err);
+        s = emq__list_of_strs(&mem, res.lines, res.n, out, where, err);
     emq__arena_free(&mem);
     return s;
 }
@@ -124,7 +121,7 @@ emq_status emq_queues(emq_client *c, emq_list **out, emq_error *err)
     struct emq__queues_req req = {.prefix = c->prefix};
     s = c->e->ops->queues(c->e, &req, &res, &mem, err);
     if (s == EMQ_OK)
-        s = give_strs(&mem, res.names, res.n, out, where, err);
+        s = emq__list_of_strs(&mem, res.names, res.n, out, where, err);
     emq__arena_free(&mem);
     return s;
 }
@@ -210,7 +207,7 @@ static emq_status find_in_state(struct finder *f, int32_t state, emq_error *err)
         f->now_ms = res.now_ms;
         for (size_t i = 0; i < res.n; i++) {
             f->bytes += emq__job_bytes(res.jobs[i]);
-            if (!emq__job_expired(res.jobs[i], res.now_ms, &f->mem))
+            if (!expired(res.jobs[i], res.now_ms, &f->mem))
                 f->jobs[f->n++] = res.jobs[i];
         }
         f->skip = 0;
@@ -289,13 +286,8 @@ emq_status emq_find(emq_client *c, emq_str queue, const emq_find_opts *opts, emq
     if (!f.jobs)
         return emq__no_memory(where, err);
     s = o.state ? find_in_state(&f, o.state, err) : find_in_all(&f, err);
-    if (s == EMQ_OK) {
-        emq_list *l = emq__list_of_jobs(&f.mem, f.jobs, f.n, f.now_ms);
-        if (l)
-            *out = l;
-        else
-            s = emq__no_memory(where, err);
-    }
+    if (s == EMQ_OK)
+        s = emq__list_of_jobs(&f.mem, f.jobs, f.n, f.now_ms, false, out, where, err);
     free(f.jobs);
     emq__arena_free(&f.mem);
     return s;
@@ -303,25 +295,26 @@ emq_status emq_find(emq_client *c, emq_str queue, const emq_find_opts *opts, emq
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-/* One read. EMQ_TIMEOUT: nothing yet; *after then is where to go on, in `keep`. */
-static emq_status read_events(emq_client *c, emq_str queue, int32_t limit, emq_str *after,
-                              struct emq__arena *keep, emq_list **out, emq_error *err)
+/* One read. EMQ_TIMEOUT: nothing yet. Either way `cursor` is where to go on; `after` may lie in it. */
+static emq_status read_events(emq_client *c, emq_str queue, emq_str after, int32_t limit,
+                              char cursor[EMQ_CURSOR_MAX + 1], emq_list **out, emq_error *err)
 {
     struct emq__arena mem = {0};
     struct emq__events_res res;
     struct emq__events_req req = {
-        .prefix = c->prefix, .queue = queue, .after = *after, .limit = limit};
+        .prefix = c->prefix, .queue = queue, .after = after, .limit = limit};
 
     emq_status s = c->e->ops->events(c->e, &req, &res, &mem, err);
-    if (s == EMQ_OK && res.n == 0) {
-        if (!emq__str_eq(*after, res.last_id) && res.last_id.len)
-            *after = emq__arena_str(keep, res.last_id);
-        s = after->ptr ? EMQ_TIMEOUT : emq__no_memory("emq_events", err);
-    } else if (s == EMQ_OK) {
+    if (s == EMQ_OK) {
+        EMQ_ASSERT(res.last_id.len <= EMQ_CURSOR_MAX);
+        (void)snprintf(cursor, EMQ_CURSOR_MAX + 1, "%.*s", EMQ_STR_ARG(res.last_id));
+        s = res.n ? EMQ_OK : EMQ_TIMEOUT;
+    }
+    if (s == EMQ_OK) {
         emq_str *strs = emq__arena_zalloc(&mem, res.n, sizeof *strs);
         for (size_t i = 0; strs && i < res.n; i++)
             strs[i] = res.events[i].json;
-        s = strs ? give_strs(&mem, strs, res.n, out, "emq_events", err)
+        s = strs ? emq__list_of_strs(&mem, strs, res.n, out, "emq_events", err)
                  : emq__no_memory("emq_events", err);
     }
     emq__arena_free(&mem);
@@ -329,15 +322,14 @@ static emq_status read_events(emq_client *c, emq_str queue, int32_t limit, emq_s
 }
 
 emq_status emq_events(emq_client *c, emq_str queue, emq_str after, size_t limit, int64_t wait_ms,
-                      emq_list **out, emq_error *err)
+                      emq_list **out, char out_cursor[EMQ_CURSOR_MAX + 1], emq_error *err)
 {
     static const char where[] = "emq_events";
-    struct emq__arena keep = {0};
     struct emq__mono start = emq__mono_now();
     struct emq__waiter *w = NULL;
     int64_t step_ms = LOOK_FIRST_MS;
     int32_t n = limit > EVENTS_MAX ? EVENTS_MAX : limit ? (int32_t)limit : EVENTS_DEFAULT;
-    char name[EMQ__BELL_NAME_MAX];
+    char name[EMQ__BELL_NAME_MAX], cursor[EMQ_CURSOR_MAX + 1];
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK && !out)
@@ -345,26 +337,29 @@ emq_status emq_events(emq_client *c, emq_str queue, emq_str after, size_t limit,
     if (s == EMQ_OK && wait_ms != -1)
         s = emq__check_span(wait_ms, where, "wait_ms", err);
     if (s == EMQ_OK)
-        s = emq__check_size(after, EMQ_ID_MAX, where, "the cursor", err);
-    if (s == EMQ_OK && wait_ms != 0)
-        s = emq__wait_begin(c, &w, err);
-    if (!after.ptr)
-        after = emq_strn("", 0);
-    emq_str bell = s == EMQ_OK ? emq__bell_of_events(queue, name) : queue;
+        s = emq__check_size(after, EMQ_CURSOR_MAX, where, "the cursor", err);
+    if (s != EMQ_OK)
+        return s;
+    emq_str bell = emq__bell_of_events(queue, name);
     while (s == EMQ_OK) {
         uint64_t ticket = c->e->ops->ticket(c->e, c->prefix, &bell, 1);
-        s = read_events(c, queue, n, &after, &keep, out, err);
+        s = read_events(c, queue, after, n, cursor, out, err);
         if (s != EMQ_TIMEOUT)
             break;
+        after = emq_cstr(cursor);
         int64_t left = emq__wait_left(start, wait_ms);
         if (left == 0)
             break;
-        s = emq__wait_step(c, w, bell, ticket, left < step_ms ? left : step_ms, err);
+        /* Not before the first look: an interrupt must not cost the place that "$" means. */
+        s = w ? EMQ_OK : emq__wait_begin(c, &w, err);
+        if (s == EMQ_OK)
+            s = emq__wait_step(c, w, bell, ticket, left < step_ms ? left : step_ms, err);
         if (s == EMQ_TIMEOUT)
             s = EMQ_OK;
         step_ms = step_ms * 2 < LOOK_MAX_MS ? step_ms * 2 : LOOK_MAX_MS;
     }
     emq__wait_end(w);
-    emq__arena_free(&keep);
+    if (out_cursor && !emq__is_failure(s))
+        memcpy(out_cursor, cursor, sizeof cursor);
     return s;
 }

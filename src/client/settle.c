@@ -34,37 +34,36 @@ static void retry_entry(const struct emq__job *j, const struct emq__opts *o, int
     out->lifo = o->lifo;
 }
 
-void emq__settle_entry_make(const struct emq__job *j, emq_str token, int32_t kind, emq_str value,
-                            emq_str stack, int64_t delay_ms, double r, struct emq__arena *mem,
+void emq__settle_entry_make(const struct emq__job *j, const struct emq__opts *o, emq_str token,
+                            const emq_settle_opts *how, double r, struct emq__arena *mem,
                             struct emq__settle_entry *out)
 {
-    struct emq__opts o;
+    emq_str value = how->value;
 
-    (void)emq__opts_read(j->opts, mem, &o);
     *out = (struct emq__settle_entry){
         .id = j->id,
         .auth = {.token = token},
-        .keep = o.keep_failed,
-        .stack_limit = o.stack_limit,
+        .keep = o->keep_failed,
+        .stack_limit = o->stack_limit,
     };
-    switch (kind) {
+    switch (how->kind) {
     case EMQ_SETTLE_COMPLETED:
         out->kind = EMQ__SETTLE_COMPLETED;
-        out->keep = o.keep_completed;
+        out->keep = o->keep_completed;
         if (!value.ptr)
             value = EMQ_STR_LIT("null");
         out->value = (struct emq__payload){emq__kind_of(value), value};
         return;
     case EMQ_SETTLE_RELEASE:
         out->kind = EMQ__SETTLE_RELEASE;
-        out->delay_ms = delay_ms > 0 ? delay_ms : 0;
+        out->delay_ms = how->delay_ms > 0 ? how->delay_ms : 0;
         return;
-    case EMQ_SETTLE_RETRY: retry_entry(j, &o, delay_ms, r, out); break;
+    case EMQ_SETTLE_RETRY: retry_entry(j, o, how->delay_ms, r, out); break;
     case EMQ_SETTLE_FAILED:
     default: out->kind = EMQ__SETTLE_FAILED; break;
     }
     out->reason = clean(value, REASON_MAX, mem);
-    out->stack = clean(stack, STACK_MAX, mem);
+    out->stack = clean(how->stack, STACK_MAX, mem);
 }
 
 static emq_status check_settle_opts(emq_settle_opts *o, const emq_settle_opts *opts, emq_str token,
@@ -97,22 +96,6 @@ static emq_status check_settle_opts(emq_settle_opts *o, const emq_settle_opts *o
     return s;
 }
 
-/* The record behind a settlement; retention does not hide it: the act decides what it means. */
-static emq_status read_record(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
-                              struct emq__job **out, emq_error *err)
-{
-    struct emq__jobs_req req = {.prefix = c->prefix, .queue = queue, .ids = &id, .n = 1};
-    struct emq__jobs_res res;
-    emq_status s = c->e->ops->jobs(c->e, &req, &res, mem, err);
-
-    if (s != EMQ_OK)
-        return s;
-    if (res.n == 0 || !res.jobs[0])
-        return EMQ_NOT_FOUND;
-    *out = res.jobs[0];
-    return EMQ_OK;
-}
-
 emq_status emq_settle(emq_client *c, emq_str queue, emq_str id, emq_str token,
                       const emq_settle_opts *opts, emq_error *err)
 {
@@ -121,19 +104,21 @@ emq_status emq_settle(emq_client *c, emq_str queue, emq_str id, emq_str token,
     struct emq__settle_res res;
     struct emq__job *job;
     emq_settle_opts o;
+    int64_t now_ms;
 
     emq_status s = emq__client_check_job(c, queue, id, where_settle, err);
     if (s == EMQ_OK)
         s = check_settle_opts(&o, opts, token, err);
-    if (s == EMQ_OK)
-        s = read_record(c, queue, id, &mem, &job, err);
+    if (s == EMQ_OK) /* expired or not: the act decides what it means */
+        s = emq__record_read(c, queue, id, &mem, &job, &now_ms, err);
     if (s == EMQ_OK) {
         const struct emq__settle_entry *entries[] = {&entry};
         struct emq__settle_req req = {
             .prefix = c->prefix, .queue = queue, .entries = entries, .n = 1};
+        struct emq__opts policy;
 
-        emq__settle_entry_make(job, token, o.kind, o.value, o.stack, o.delay_ms, emq__random_unit(),
-                               &mem, &entry);
+        (void)emq__opts_read(job->opts, &mem, &policy);
+        emq__settle_entry_make(job, &policy, token, &o, emq__random_unit(), &mem, &entry);
         if (o.force)
             entry.auth = (struct emq__auth){.admin = c->who};
         s = emq__do_settle(c, &req, &res, &mem, err);

@@ -90,6 +90,16 @@ static emq_status take_waiting(emq_client *c, emq_str queue, struct emq__take_re
     return s;
 }
 
+/* A caller that did not name its worker must learn whose claims to ask for. */
+static emq_status name_holder(emq_str worker, emq_error *err)
+{
+    emq_error why = err ? *err : (emq_error){0};
+
+    return emq__fail(err, EMQ_E_IN_DOUBT, why.native, where_take,
+                     "a job may be held by worker %.*s now: see its claims; %s",
+                     EMQ_STR_ARG(worker), why.text);
+}
+
 emq_status emq_take(emq_client *c, emq_str queue, const emq_take_opts *opts, emq_job **out,
                     emq_error *err)
 {
@@ -120,6 +130,27 @@ emq_status emq_take(emq_client *c, emq_str queue, const emq_take_opts *opts, emq
         *out = job;
     else
         emq_job_free(job);
+    return s == EMQ_E_IN_DOUBT ? name_holder(o.worker, err) : s;
+}
+
+emq_status emq_claims(emq_client *c, emq_str worker, emq_list **out, emq_error *err)
+{
+    static const char where[] = "emq_claims";
+    struct emq__arena mem = {0};
+    struct emq__claims_res res;
+
+    emq_status s = emq__client_check(c, where, err);
+    if (s == EMQ_OK && !out)
+        s = emq__fail(err, EMQ_E_INVALID, 0, where, "out is NULL");
+    if (s == EMQ_OK)
+        s = emq__check_worker(worker, err);
+    if (s != EMQ_OK)
+        return s;
+    struct emq__claims_req req = {.prefix = c->prefix, .worker = worker};
+    s = c->e->ops->claims(c->e, &req, &res, &mem, err);
+    if (s == EMQ_OK)
+        s = emq__list_of_jobs(&mem, res.jobs, res.n, res.now_ms, true, out, where, err);
+    emq__arena_free(&mem);
     return s;
 }
 

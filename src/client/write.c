@@ -76,7 +76,8 @@ emq_status emq_set_data(emq_client *c, emq_str queue, emq_str id, emq_str token,
     return s;
 }
 
-emq_status emq__log_line_make(emq_str line, struct emq__arena *mem, emq_str *out, emq_error *err)
+/* A log line as it is stored: clean text, cut and marked beyond EMQ_LOG_LINE_MAX. */
+static emq_status make_line(emq_str line, struct emq__arena *mem, emq_str *out, emq_error *err)
 {
     /* Invalid bytes grow to three when they are replaced: still cut at the limit. */
     size_t max = line.len > EMQ_LOG_LINE_MAX ? EMQ_LOG_LINE_MAX - CUT_MARK : EMQ_LOG_LINE_MAX;
@@ -101,7 +102,7 @@ emq_status emq_add_log(emq_client *c, emq_str queue, emq_str id, emq_str token, 
     if (s == EMQ_OK)
         s = emq__check_size(line, SIZE_MAX, where, "the line", err);
     if (s == EMQ_OK)
-        s = emq__log_line_make(line, &mem, &line, err);
+        s = make_line(line, &mem, &line, err);
     if (s == EMQ_OK) /* how many lines it keeps; that never changes */
         s = emq__job_read(c, queue, id, &mem, &job, &now_ms, err);
     if (s == EMQ_OK) {

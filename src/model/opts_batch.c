@@ -16,6 +16,7 @@
 struct line {
     emq_add_opts *out;
     emq_str *data;
+    bool has_data;
     struct emq__arena *mem;
     emq_str key; /* being read */
 };
@@ -40,7 +41,7 @@ static emq_status with_key(const struct line *l, emq_status s, const emq_error *
     return emq__fail(err, s, 0, "batch", "\"%s\": %.180s", emq__shown(l->key, key), why->text);
 }
 
-static emq_status read_text(struct line *l, struct emq__json v, void *field, emq_error *err)
+static emq_status read_string(struct line *l, struct emq__json v, emq_str *out, emq_error *err)
 {
     emq_str s;
 
@@ -49,9 +50,20 @@ static emq_status read_text(struct line *l, struct emq__json v, void *field, emq
     if (!emq__json_str(v, l->mem, &s))
         return emq__fail(err, EMQ_E_NOMEM, 0, "batch", "no memory for a string of %zu bytes",
                          v.raw.len);
-    if (s.len == 0)
+    *out = s;
+    return EMQ_OK;
+}
+
+static emq_status read_text(struct line *l, struct emq__json v, void *field, emq_error *err)
+{
+    emq_str text = {0};
+    emq_status s = read_string(l, v, &text, err);
+
+    if (s != EMQ_OK)
+        return s;
+    if (text.len == 0)
         return wrong_type(l, v, "a string of 1 byte or more; leave the key out", err);
-    memcpy(field, &s, sizeof s);
+    memcpy(field, &text, sizeof text);
     return EMQ_OK;
 }
 
@@ -110,8 +122,9 @@ static emq_status read_bool(struct line *l, struct emq__json v, void *field, emq
 static emq_status read_data(struct line *l, struct emq__json v, void *field, emq_error *err)
 {
     (void)field;
-    if (l->data->len > 0)
+    if (l->has_data)
         return FAIL("\"text\" and \"data\" exclude each other");
+    l->has_data = true;
     *l->data = v.raw;
     return EMQ_OK;
 }
@@ -119,9 +132,10 @@ static emq_status read_data(struct line *l, struct emq__json v, void *field, emq
 static emq_status read_plain(struct line *l, struct emq__json v, void *field, emq_error *err)
 {
     (void)field;
-    if (l->data->len > 0)
+    if (l->has_data)
         return FAIL("\"text\" and \"data\" exclude each other");
-    return read_text(l, v, l->data, err);
+    l->has_data = true;
+    return read_string(l, v, l->data, err);
 }
 
 static emq_status read_backoff(struct line *l, struct emq__json v, void *field, emq_error *err)

@@ -23,11 +23,31 @@ static void count(emq_worker *w, emq_event_kind kind)
     }
 }
 
+/* What has a listener is told to it alone, so that nobody is told twice. */
+static void log_unheard(emq_worker *w, const emq_event *ev)
+{
+    const struct emq__log *log = &w->c->log;
+    emq_str name = w->cfg.name;
+
+    if (ev->kind == EMQ_EVENT_ERROR)
+        emq__log_write(log, EMQ_LOG_ERROR, "worker %.*s: %.*s%s%.*s", EMQ_STR_ARG(name),
+                       EMQ_STR_ARG(ev->queue), ev->queue.len ? ": " : "", EMQ_STR_ARG(ev->text));
+    else if (ev->kind == EMQ_EVENT_LOST)
+        emq__log_write(
+            log, EMQ_LOG_WARN, "worker %.*s: %.*s: job %.*s: its outcome was refused: %.*s",
+            EMQ_STR_ARG(name), EMQ_STR_ARG(ev->queue), EMQ_STR_ARG(ev->id), EMQ_STR_ARG(ev->text));
+    else if (ev->kind == EMQ_EVENT_FINISHED)
+        emq__log_write(log, EMQ_LOG_INFO, "worker %.*s: %.*s", EMQ_STR_ARG(name),
+                       EMQ_STR_ARG(ev->text));
+}
+
 static void say(emq_worker *w, const emq_event *ev)
 {
     count(w, (emq_event_kind)ev->kind);
-    if (!w->cfg.on_event)
+    if (!w->cfg.on_event) {
+        log_unheard(w, ev);
         return;
+    }
     pthread_mutex_lock(&w->event_mu);
     w->cfg.on_event(ev, w->cfg.user);
     pthread_mutex_unlock(&w->event_mu);
@@ -61,7 +81,6 @@ void emq__event_error(emq_worker *w, emq_str queue, const char *doing, const emq
     int n = snprintf(text, sizeof text, "%s: %s: %s", doing,
                      emq_status_text((emq_status)err->status), err->text);
 
-    emq__log_write(&w->c->log, EMQ_LOG_WARN, "worker %.*s: %s", EMQ_STR_ARG(w->cfg.name), text);
     emq__event_queue(w, EMQ_EVENT_ERROR, queue, (emq_str){0},
                      emq_strn(text, n < 0                     ? 0
                                     : (size_t)n < sizeof text ? (size_t)n

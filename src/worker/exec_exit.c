@@ -60,32 +60,20 @@ static emq_str exit_text(int code, struct emq__arena *mem)
     return emq__arena_printf(mem, "exited with %d%s", code, hint);
 }
 
-void emq__exit_give_back(struct emq__exec_result *out, const emq_job *job)
-{
-    out->kind = EMQ__EXEC_GIVE_BACK;
-    if (emq_job_attempts_started(job) < EMQ__EXEC_GIVE_BACK_MAX)
-        return;
-    out->kind = EMQ__EXEC_FAIL;
-    out->reason =
-        or_text(emq__arena_printf(&out->mem, "handed out %d times, and given back again: %.*s",
-                                  emq_job_attempts_started(job), EMQ_STR_ARG(out->reason)),
-                "handed out and given back too often");
-}
-
-static void judge_code(int code, const emq_job *job, struct emq__exec_result *out)
+static enum emq__exec_kind kind_of_code(int code)
 {
     switch (code) {
-    case 0: out->kind = EMQ__EXEC_DONE; break;
+    case 0: return EMQ__EXEC_DONE;
     case EXIT_TEMPORARY:
-    case EXIT_LATER: emq__exit_give_back(out, job); break;
+    case EXIT_LATER: return EMQ__EXEC_GIVE_BACK;
     case EXIT_DATA:
-    case EXIT_NEVER: out->kind = EMQ__EXEC_FAIL; break;
-    default: out->kind = EMQ__EXEC_RETRY; break;
+    case EXIT_NEVER: return EMQ__EXEC_FAIL;
+    default: return EMQ__EXEC_RETRY;
     }
 }
 
-void emq__exit_judge(const struct emq__exit *e, const struct emq__report *r, emq_job *job,
-                     int64_t retry_after_ms, struct emq__exec_result *out)
+void emq__exit_judge(const struct emq__exit *e, const struct emq__report *r, int64_t retry_after_ms,
+                     struct emq__exec_result *out)
 {
     emq_str what;
 
@@ -101,10 +89,7 @@ void emq__exit_judge(const struct emq__exit *e, const struct emq__report *r, emq
     }
     what = e->by_signal ? signal_text(e, &out->mem) : exit_text(e->code, &out->mem);
     out->reason = or_text(with_last_line(what, r, &out->mem), "the program failed");
-    if (e->by_signal)
-        out->kind = EMQ__EXEC_STALLED;
-    else
-        judge_code(e->code, job, out);
+    out->kind = e->by_signal ? EMQ__EXEC_STALLED : kind_of_code(e->code);
 }
 
 void emq__exit_failed(const struct emq__report *r, struct emq__exec_result *out, const char *fmt,

@@ -25,11 +25,10 @@
 #include "worker/supervisor.h"
 
 enum {
-    EMQ__EXEC_CHUNK = 64 * 1024,   /* bytes read at a time: what a pipe holds */
-    EMQ__EXEC_STACK = 32 * 1024,   /* of a process between its start and its program */
-    EMQ__EXEC_TERM_MS = 5000,      /* from TERM to KILL, at most */
-    EMQ__EXEC_GIVE_BACK_MAX = 100, /* hand-outs */
-    EMQ__EXEC_LOOK_MS = 1000       /* no wait is longer */
+    EMQ__EXEC_CHUNK = 64 * 1024, /* bytes read at a time: what a pipe holds */
+    EMQ__EXEC_STACK = 32 * 1024, /* of a process between its start and its program */
+    EMQ__EXEC_TERM_MS = 5000,    /* from TERM to KILL, at most */
+    EMQ__EXEC_LOOK_MS = 1000     /* no wait is longer */
 };
 
 /* One process and our ends of its pipes; -1 = closed. */
@@ -121,10 +120,8 @@ size_t emq__pipe_unread(int fd);
 int emq__exit_status(const struct emq__exit *e);
 /* Fills kind, reason, stack and retry_after_ms by the rules of exit codes. A 0 is DONE; the result
  * is the caller's. retry_after_ms: -1 = not said. */
-void emq__exit_judge(const struct emq__exit *e, const struct emq__report *r, emq_job *job,
-                     int64_t retry_after_ms, struct emq__exec_result *out);
-/* Given back, but not for ever: FAIL after the last time. */
-void emq__exit_give_back(struct emq__exec_result *out, const emq_job *job);
+void emq__exit_judge(const struct emq__exit *e, const struct emq__report *r, int64_t retry_after_ms,
+                     struct emq__exec_result *out);
 /* RETRY with that reason and the tail as its stack. */
 void emq__exit_failed(const struct emq__report *r, struct emq__exec_result *out, const char *fmt,
                       ...) __attribute__((format(printf, 3, 4)));

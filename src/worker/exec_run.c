@@ -150,7 +150,7 @@ static emq_status judge(struct run *r, const struct emq__exit *e, bool stopping,
     }
     if (supervisor_killed && e->by_signal)
         return emq__exec_killed(s, &r->report, out, err);
-    emq__exit_judge(e, &r->report, r->job, r->retry_after_ms, out);
+    emq__exit_judge(e, &r->report, r->retry_after_ms, out);
     if (out->kind != EMQ__EXEC_DONE)
         return EMQ_OK;
     out->reason = out->stack = emq_strn("", 0);

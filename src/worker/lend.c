@@ -79,10 +79,7 @@ emq_status emq_job_set_result(emq_job *job, emq_str bytes, emq_error *err)
     st = emq__check_size(bytes, EMQ_RESULT_MAX, "emq_job_set_result", "the result", err);
     if (st != EMQ_OK)
         return st;
-    st = copy_to(&s->out.result, &s->out.result_len, bytes, "emq_job_set_result", err);
-    if (st == EMQ_OK)
-        s->out.has_result = true;
-    return st;
+    return copy_to(&s->out.result, &s->out.result_len, bytes, "emq_job_set_result", err);
 }
 
 /* A reason that is longer is cut, never refused: a failure must be recordable. */

@@ -102,18 +102,17 @@ static emq_status numbers_take(struct emq__config *cfg, const emq_worker_opts *o
 static emq_status name_take(emq_worker *w, emq_str name, emq_error *err)
 {
     struct emq__config *cfg = &w->cfg;
-    char host[104];
+    char made[EMQ_WORKER_NAME_MAX + 1];
 
     if (name.len > 0) {
         emq_status s = emq__check_worker(name, err);
         if (s != EMQ_OK)
             return s;
-        cfg->name = emq__arena_str(&cfg->mem, name);
     } else {
-        emq__host_pid(host, sizeof host);
-        int n = atomic_fetch_add(&w->c->worker_count, 1) + 1;
-        cfg->name = emq__arena_printf(&cfg->mem, "%s:%d", host, n);
+        emq__worker_name(w->c, made);
+        name = emq_cstr(made);
     }
+    cfg->name = emq__arena_str(&cfg->mem, name);
     if (!cfg->name.ptr)
         return emq__fail(err, EMQ_E_NOMEM, 0, where, "the worker's name");
     return EMQ_OK;

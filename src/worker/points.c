@@ -6,6 +6,7 @@
 #include "worker/points.h"
 
 #include "base/error.h"
+#include "base/str.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,25 +16,16 @@ enum { PASSES_MAX = 1000000 };
 /* "P3" or "P3:17". */
 static bool trap_parse(const char *text, struct emq__point_trap *out)
 {
-    int passes = 0;
+    int64_t passes = 1;
 
     if (text[0] != 'P' || text[1] < '0' || text[1] >= '0' + EMQ__POINT_COUNT)
         return false;
-    if (text[2] == '\0') {
-        passes = 1;
-    } else if (text[2] == ':') {
-        for (const char *p = text + 3; *p; p++) {
-            if (*p < '0' || *p > '9')
-                return false;
-            passes = passes * 10 + (*p - '0');
-            if (passes > PASSES_MAX)
-                return false;
-        }
-    }
-    if (passes < 1)
+    if (text[2] && (text[2] != ':' || !emq__str_to_i64(emq_cstr(text + 3), &passes)))
+        return false;
+    if (passes < 1 || passes > PASSES_MAX)
         return false;
     out->at = text[1] - '0';
-    atomic_store(&out->left, passes);
+    atomic_store(&out->left, (int)passes);
     return true;
 }
 

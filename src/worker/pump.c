@@ -16,7 +16,7 @@ bool emq__stopping(const emq_worker *w)
     return atomic_load(&w->stop_level) > 0;
 }
 
-void emq__pending_add(emq_worker *w, struct emq__slot *s)
+static void pending_add(emq_worker *w, struct emq__slot *s)
 {
     s->next = NULL;
     *w->pump.pending_tail = s;
@@ -47,7 +47,7 @@ static void collect(emq_worker *w)
     for (struct emq__slot *next; s; s = next) {
         next = s->next;
         if (emq__slot_held(s))
-            emq__pending_add(w, s);
+            pending_add(w, s);
         else
             unheld_over(w, s);
     }
@@ -70,7 +70,7 @@ static void give_back_unstarted(emq_worker *w)
     for (struct emq__slot *next; s; s = next) {
         next = s->next;
         s->out.ending = EMQ__END_RELEASE;
-        emq__pending_add(w, s);
+        pending_add(w, s);
     }
 }
 
@@ -83,12 +83,13 @@ bool emq__pump_may_take(emq_worker *w, int64_t now_us)
     return w->cfg.max_jobs == 0 || w->pump.handed < w->cfg.max_jobs;
 }
 
-/* Jobs in hand beyond the free threads: only as many as are done during one act. */
+/* Jobs in hand beyond the free threads: only as many as are done during one act. How long a handler
+ * runs is not known before one has ended. */
 static int32_t prefetch_places(const emq_worker *w, double run_us)
 {
     const struct emq__pump *p = &w->pump;
 
-    if (w->cfg.prefetch == 0 || p->act_us < 1 || run_us >= p->act_us)
+    if (w->cfg.prefetch == 0 || p->act_us < 1 || run_us <= 0 || run_us >= p->act_us)
         return 0;
     for (size_t i = 0; i < w->n_queues; i++) {
         if (!w->queues[i].plain)
@@ -150,7 +151,6 @@ static void finished(emq_worker *w, const char *why)
     if (w->pump.drained)
         return;
     w->pump.drained = true;
-    emq__log_write(&w->c->log, EMQ_LOG_INFO, "worker %.*s: %s", EMQ_STR_ARG(w->cfg.name), why);
     emq__event_queue(w, EMQ_EVENT_FINISHED, (emq_str){0}, (emq_str){0}, emq_cstr(why));
 }
 
@@ -186,7 +186,6 @@ static void abandon(emq_worker *w, int64_t now_us)
         text, sizeof text,
         "the end: %d outcomes could not be stored; their jobs come back when their locks end",
         (int)n);
-    emq__log_write(&w->c->log, EMQ_LOG_ERROR, "worker %.*s: %s", EMQ_STR_ARG(w->cfg.name), text);
     emq__event_queue(w, EMQ_EVENT_ERROR, (emq_str){0}, (emq_str){0}, emq_cstr(text));
 }
 

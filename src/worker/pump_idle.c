@@ -153,7 +153,7 @@ void emq__pump_plain(emq_worker *w, struct emq__wqueue *q, int64_t now_us)
         return; /* no prefetch until the store says that it is allowed */
     }
     bool plain = !res.paused && !res.maxed && res.limited_ms == 0 && res.concurrency == 0 &&
-                 res.count[EMQ_PRIORITIZED] == 0;
+                 res.count[EMQ_PRIORITIZED] == 0 && !q->grouped;
     for (size_t i = 0; i < meta.n; i++) {
         if (emq__str_is(meta.fields[i].field, "max") ||
             emq__str_is(meta.fields[i].field, "concurrency"))

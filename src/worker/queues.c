@@ -20,7 +20,7 @@ void emq__queues_init(emq_worker *w, int64_t now_us)
     }
 }
 
-bool emq__queue_worth(emq_worker *w, const struct emq__wqueue *q, int64_t now_us)
+static bool is_worth(emq_worker *w, const struct emq__wqueue *q, int64_t now_us)
 {
     if (now_us < q->hold_until_us)
         return false;
@@ -58,7 +58,7 @@ void emq__queues_want(emq_worker *w, int32_t free_places, int64_t now_us, int32_
     bool worth[EMQ__QUEUES_MAX];
 
     for (size_t i = 0; i < w->n_queues; i++) {
-        worth[i] = free_places > 0 && emq__queue_worth(w, &w->queues[i], now_us);
+        worth[i] = free_places > 0 && is_worth(w, &w->queues[i], now_us);
         want[i] = worth[i] && !w->cfg.weighted ? free_places : 0;
     }
     if (w->cfg.weighted)

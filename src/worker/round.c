@@ -153,29 +153,16 @@ static void settled_apply(emq_worker *w, struct emq__slot *s, const struct emq__
     } else {
         text = x->outcome == EMQ_NOT_FOUND ? EMQ_STR_LIT("the job is gone")
                                            : EMQ_STR_LIT("the lock is no longer ours");
-        emq__log_write(&w->c->log, EMQ_LOG_WARN,
-                       "worker %.*s: queue %.*s, job %.*s: the outcome was refused: %.*s",
-                       EMQ_STR_ARG(w->cfg.name), EMQ_STR_ARG(s->q->name),
-                       EMQ_STR_ARG(s->job->rec.id), EMQ_STR_ARG(text));
     }
     emq__outcome_over(w, s, kind, text);
 }
 
 /* Memory for a taken job was missing: it goes back as if it had not been taken. */
-static void untake(emq_worker *w, struct emq__wqueue *q, struct emq__job *const *jobs, size_t n)
+static void untake_all(emq_worker *w, struct emq__wqueue *q, struct emq__job *const *jobs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct emq__arena mem = {0};
-        struct emq__settle_entry e = {
-            .id = jobs[i]->id, .auth = {.token = jobs[i]->token}, .kind = EMQ__SETTLE_RELEASE};
-        const struct emq__settle_entry *one = &e;
-        struct emq__settle_req req = {
-            .prefix = w->c->prefix, .queue = q->name, .entries = &one, .n = 1};
-        struct emq__settle_res res;
         emq_error err = {0};
-        emq_status s = emq__do_settle(w->c, &req, &res, &mem, &err);
-        emq__arena_free(&mem);
-        if (emq__is_failure(s))
+        if (emq__is_failure(emq__untake(w, jobs[i], &err)))
             emq__event_error(w, q->name, "giving back a job that there is no memory for", &err);
     }
 }
@@ -186,18 +173,21 @@ static int32_t taken_apply(emq_worker *w, struct emq__wqueue *q, const struct em
     struct emq__slot *first = NULL, **end = &first;
     int32_t n = 0;
 
-    if (t->n > 0)
+    if (t->n > 0) {
         emq__point(&w->points, EMQ__P1);
+        q->grouped = false;
+    }
     for (size_t i = 0; i < t->n; i++) {
         struct emq__slot *s = emq__slot_new(w, q);
         emq_job *job = s ? emq__job_wrap(t->jobs[i]) : NULL;
         if (!job) {
             if (s)
                 emq__slot_unref(s);
-            untake(w, q, t->jobs + i, t->n - i);
+            untake_all(w, q, t->jobs + i, t->n - i);
             break;
         }
-        if (job->rec.priority > 0 || job->rec.group.len > 0)
+        q->grouped = q->grouped || job->rec.group.len > 0;
+        if (job->rec.priority > 0 || q->grouped)
             q->plain = false;
         emq__slot_arm(s, job, sent_us, store_now_ms);
         *end = s;
@@ -392,7 +382,6 @@ static int32_t act_apply(emq_worker *w, struct act *a, uint64_t ticket, int64_t 
     if (r.want > 0) {
         got = taken_apply(w, r.q, &a->taken, r.sent_us, a->now_ms);
         emq__queue_took(w, r.q, r.want, ticket, &a->taken, a->now_ms, now);
-        atomic_fetch_add(&w->count.takes, 1);
     }
     size_t i = 0;
     for (struct emq__slot *s = r.slots, *next; s; s = next, i++) {
@@ -421,12 +410,13 @@ int32_t emq__round_run(emq_worker *w)
     }
     uint64_t ticket = w->e->ops->ticket(w->e, w->c->prefix, &r->q->name, 1);
     int64_t sent_us = emq__mono_now().us;
+    bool takes = r->want > 0;
     emq_status s = act_build(w, &a, &mem, &err);
     if (r->sent_us == 0) {
         r->sent_us = sent_us;
         r->began_at_ms = w->pump.now_ms;
     }
-    if (r->want > 0)
+    if (takes)
         emq__point(&w->points, EMQ__P0);
     if (s == EMQ_OK)
         s = act_send(w, &a, &mem, &err);
@@ -437,6 +427,10 @@ int32_t emq__round_run(emq_worker *w)
     } else {
         got = act_apply(w, &a, ticket, sent_us);
     }
+    if (takes && emq__is_failure(s))
+        atomic_fetch_add(&w->count.takes_failed, 1);
+    if (takes)
+        atomic_fetch_add(&w->count.takes, 1);
     emq__arena_free(&mem);
     return got;
 }

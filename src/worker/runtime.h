@@ -65,7 +65,6 @@ enum emq__ending {
 
 struct emq__outcome {
     enum emq__ending ending;
-    bool has_result;
     char *result, *reason, *stack; /* owned; NULL = none */
     size_t result_len, reason_len, stack_len;
     int64_t retry_after_ms; /* -1 = by backoff */
@@ -106,6 +105,7 @@ struct emq__wqueue { /* the pump's alone, but name */
     int32_t weight;
     bool hungry;             /* the last take was full: there may be more */
     bool plain;              /* no limit, rate, priority, pause, group seen: prefetch allowed */
+    bool grouped;            /* the last jobs taken had a group among them */
     uint64_t ticket;         /* before the last look */
     int64_t look_at_us;      /* look then, whatever the ticket says */
     int64_t hold_until_us;   /* do not look before: rate limit, or its take fails */
@@ -200,7 +200,7 @@ struct emq_worker {
 
     struct {
         _Atomic int64_t started, completed, failed, retried, given_back, lost, recovered, errors,
-            takes;
+            takes, takes_failed;
     } count;
 
     pthread_mutex_t event_mu; /* one callback at a time */
@@ -221,7 +221,6 @@ void emq__queues_init(emq_worker *w, int64_t now_us);
 /* How many to ask each queue for. Strict order: every queue that is worth a look wants all free places,
  * and the caller goes through them in order, with what is left. Weighted: the places are shared out. */
 void emq__queues_want(emq_worker *w, int32_t free_places, int64_t now_us, int32_t *want);
-bool emq__queue_worth(emq_worker *w, const struct emq__wqueue *q, int64_t now_us);
 /* A take was answered: got of want jobs. ticket: read before it was sent. */
 void emq__queue_took(emq_worker *w, struct emq__wqueue *q, int32_t want, uint64_t ticket,
                      const struct emq__taken *t, int64_t store_now_ms, int64_t now_us);
@@ -233,7 +232,6 @@ int64_t emq__queues_next_us(const emq_worker *w);
 void emq__worker_over(emq_worker *w);
 void *emq__pump_main(void *thread);
 bool emq__stopping(const emq_worker *w); /* any thread */
-void emq__pending_add(emq_worker *w, struct emq__slot *s);
 /* May new jobs be taken? */
 bool emq__pump_may_take(emq_worker *w, int64_t now_us);
 int32_t emq__pump_places(emq_worker *w); /* free ones, prefetch included; may be negative */
@@ -294,6 +292,8 @@ emq_status emq__promote_once(emq_worker *w, emq_str queue, bool *more, emq_error
 void emq__adopt_at_start(emq_worker *w);
 /* A take's answer was in doubt: releases, uncharged, what it gave us without our knowing. */
 void emq__adopt_after_doubt(emq_worker *w, int64_t since_at_ms);
+/* Gives back, uncharged, a job that was taken and has no slot. */
+emq_status emq__untake(emq_worker *w, const struct emq__job *j, emq_error *err);
 
 /* events.c */
 void emq__event(emq_worker *w, emq_event_kind kind, struct emq__slot *s, emq_str text);

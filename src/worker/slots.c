@@ -222,15 +222,8 @@ static void run_exec(struct emq__slot *s)
         s->out.retry_after_ms = res.retry_after_ms;
         take_text(&s->out.reason, &s->out.reason_len, res.reason);
         take_text(&s->out.stack, &s->out.stack_len, res.stack);
-        s->out.has_result = res.kind == EMQ__EXEC_DONE && res.result.ptr;
-        if (s->out.has_result) {
-            take_text(&s->out.result, &s->out.result_len, res.result);
-            if (res.result.len > 0 && !s->out.result)
-                s->out.has_result = false;
-        }
+        take_text(&s->out.result, &s->out.result_len, res.result);
         if (res.kind == EMQ__EXEC_UNSTARTABLE && !atomic_exchange(&w->unstartable, 1)) {
-            emq__log_write(&w->c->log, EMQ_LOG_ERROR, "worker %.*s ends: %.*s",
-                           EMQ_STR_ARG(w->cfg.name), EMQ_STR_ARG(res.reason));
             emq__event_queue(w, EMQ_EVENT_ERROR, s->q->name, s->job->rec.id, res.reason);
             emq_worker_stop(w, 0);
         }

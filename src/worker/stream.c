@@ -99,8 +99,6 @@ static void end_with_error(struct serve *v, const struct emq__answer *a)
         out->reason = a->end == EMQ__ANSWER_GIVE_BACK ? EMQ_STR_LIT("the program gave it back")
                                                       : EMQ_STR_LIT("the program failed it");
     out->stack = a->stack.len ? keep_text(v, a->stack) : emq__report_tail(&v->report, &out->mem);
-    if (out->kind == EMQ__EXEC_GIVE_BACK)
-        emq__exit_give_back(out, v->job);
 }
 
 static void take_answer(void *user, emq_str line, bool cut)
@@ -294,7 +292,7 @@ static emq_status judge_end(struct serve *v, const struct emq__exit *e, bool sto
                          v->problem);
         return EMQ_OK;
     }
-    emq__exit_judge(e, &v->report, v->job, -1, v->out);
+    emq__exit_judge(e, &v->report, -1, v->out);
     if (v->out->kind == EMQ__EXEC_DONE)
         emq__exit_failed(&v->report, v->out, "the program ended with 0 and without an answer");
     return EMQ_OK;

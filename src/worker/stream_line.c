@@ -15,12 +15,6 @@ static void put_text(struct emq__buf *out, const char *key, emq_str s)
     emq__json_quote(out, s);
 }
 
-static void put_i64(struct emq__buf *out, const char *key, int64_t v)
-{
-    emq__json_key(out, key);
-    emq__buf_i64(out, v);
-}
-
 /* JSON as it is, but for line breaks between its tokens. */
 static void put_json_line(struct emq__buf *out, emq_str json)
 {
@@ -67,8 +61,8 @@ void emq__stream_request(const struct emq__job *j, int64_t deadline_at_ms, struc
     put_text(out, "queue", j->queue);
     put_text(out, "name", j->name);
     put_data(out, &j->data);
-    put_i64(out, "attempt", (int64_t)j->attempts_made + 1);
-    put_i64(out, "fence", j->fence);
+    emq__json_i64_member(out, "attempt", (int64_t)j->attempts_made + 1);
+    emq__json_i64_member(out, "fence", j->fence);
     put_text(out, "token", j->token);
     emq__buf_init(&key, 16 * 1024);
     emq__job_identity(j, &key);
@@ -76,7 +70,7 @@ void emq__stream_request(const struct emq__job *j, int64_t deadline_at_ms, struc
     if (key.failed == EMQ_E_NOMEM)
         out->failed = EMQ_E_NOMEM;
     emq__buf_free(&key);
-    put_i64(out, "deadlineAtMs", deadline_at_ms);
+    emq__json_i64_member(out, "deadlineAtMs", deadline_at_ms);
     emq__buf_text(out, "}\n");
 }
 

@@ -82,14 +82,12 @@ static bool gave_back_too_often(const emq_worker *w, const struct emq__slot *s)
     return n + 1 >= EMQ__GIVE_BACK_MAX;
 }
 
-static int64_t give_back_delay(const struct emq__slot *s, struct emq__arena *mem, double r)
+static int64_t give_back_delay(const struct emq__slot *s, double r)
 {
-    struct emq__opts o;
-
     if (s->out.retry_after_ms >= 0)
         return s->out.retry_after_ms;
-    (void)emq__opts_read(s->job->rec.opts, mem, &o);
-    int64_t delay = emq__backoff_ms(&o.backoff, s->job->rec.attempts_made + 1, r);
+    int64_t delay =
+        emq__backoff_ms(&emq__job_opts(s->job)->backoff, s->job->rec.attempts_made + 1, r);
     return delay > 0 ? delay : GIVE_BACK_MIN_MS;
 }
 
@@ -115,40 +113,35 @@ void emq__verdict_entry(emq_worker *w, struct emq__slot *s, struct emq__arena *m
     const struct emq__job *j = &s->job->rec;
     struct decision d = mode_decide(w, s, decide(s, mem), mem);
     double r = emq__random_unit();
-    emq_str stack = emq_strn(s->out.stack, s->out.stack_len);
-    emq_str none = {0};
+    emq_settle_opts how = {.size = sizeof how,
+                           .kind = EMQ_SETTLE_RELEASE,
+                           .value = d.reason,
+                           .stack = emq_strn(s->out.stack, s->out.stack_len)};
 
     switch (d.ending) {
     case EMQ__END_DONE:
-        emq__settle_entry_make(j, j->token, EMQ_SETTLE_COMPLETED,
-                               s->out.has_result ? emq_strn(s->out.result, s->out.result_len)
-                                                 : EMQ_STR_LIT("null"),
-                               none, 0, r, mem, out);
+        how.kind = EMQ_SETTLE_COMPLETED;
+        how.value = emq_strn(s->out.result, s->out.result_len);
         break;
     case EMQ__END_RETRY:
-        emq__settle_entry_make(j, j->token, EMQ_SETTLE_RETRY, d.reason, stack, -1, r, mem, out);
-        if (out->kind == EMQ__SETTLE_RETRY && s->out.retry_after_ms >= 0)
-            out->delay_ms = s->out.retry_after_ms;
+        how.kind = EMQ_SETTLE_RETRY;
+        how.delay_ms = -1;
         break;
     case EMQ__END_FAIL:
-        emq__settle_entry_make(j, j->token, EMQ_SETTLE_FAILED, d.reason, stack, 0, r, mem, out);
-        break;
-    case EMQ__END_STALLED:
-        /* Made as a failure for its retention; the store decides whether it is one. */
-        emq__settle_entry_make(j, j->token, EMQ_SETTLE_FAILED, d.reason, stack, 0, r, mem, out);
-        out->kind = EMQ__SETTLE_STALLED;
-        out->max_stalled = w->cfg.max_stalled;
-        break;
-    case EMQ__END_GIVE_BACK:
-        emq__settle_entry_make(j, j->token, EMQ_SETTLE_RELEASE, none, none,
-                               give_back_delay(s, mem, r), r, mem, out);
-        break;
+    case EMQ__END_STALLED: how.kind = EMQ_SETTLE_FAILED; break;
+    case EMQ__END_GIVE_BACK: how.delay_ms = give_back_delay(s, r); break;
     case EMQ__END_RELEASE:
-    case EMQ__END_STOPPED: {
-        bool own = s->out.ending == EMQ__END_RELEASE && s->out.retry_after_ms > 0;
-        emq__settle_entry_make(j, j->token, EMQ_SETTLE_RELEASE, none, none,
-                               own ? s->out.retry_after_ms : 0, r, mem, out);
+    case EMQ__END_STOPPED:
+        if (s->out.ending == EMQ__END_RELEASE)
+            how.delay_ms = s->out.retry_after_ms;
         break;
     }
+    emq__settle_entry_make(j, emq__job_opts(s->job), j->token, &how, r, mem, out);
+    if (out->kind == EMQ__SETTLE_RETRY && s->out.retry_after_ms >= 0)
+        out->delay_ms = s->out.retry_after_ms;
+    if (d.ending == EMQ__END_STALLED) {
+        /* Made as a failure for its retention; the store decides whether it is one. */
+        out->kind = EMQ__SETTLE_STALLED;
+        out->max_stalled = w->cfg.max_stalled;
     }
 }

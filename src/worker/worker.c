@@ -365,6 +365,7 @@ void emq_worker_get_stats(emq_worker *w, emq_worker_stats *out)
         .unstartable = atomic_load(&w->unstartable),
         .exit_status = atomic_load(&w->exit_status),
         .takes = atomic_load(&w->count.takes),
+        .takes_failed = atomic_load(&w->count.takes_failed),
     };
     /* Under mu a job is either in hand or started, never neither. */
     pthread_mutex_lock(&w->mu);

@@ -121,6 +121,27 @@ load common
     expect 64 emq edit q j --priority 9999999
 }
 
+@test "edit writes progress, log and data by token, and changes nothing once the lock is lost" {
+    emq add q old --id j >/dev/null
+    token=$(emq take q --json | jq -r .token)
+    expect 0 emq edit q j --token "$token" --progress '{"done":3}'
+    expect 0 emq edit q j --token "$token" --log "page 3"
+    expect 0 emq edit q j --token "$token" --data new
+    emq settle q j --token "$token" --release
+    for write in "--progress 9" "--log late" "--data late"; do
+        expect 1 emq edit q j --token "$token" $write
+        says "the lock of job j is not this token's any more; nothing was changed"
+    done
+    [ "$(emq show q j --json | jq -c '.progress,.data')" = '{"done":3}
+"new"' ]
+    [ "$(emq logs q j)" = "page 3" ]
+    expect 0 emq edit q j --progress 50
+    [ "$(emq show q j --json | jq .progress)" = 50 ]
+    expect 64 emq edit q j --progress '{'
+    expect 64 emq edit q j --token "$token" --priority 1
+    expect 64 emq edit q j --log a --progress 1
+}
+
 @test "drain, clean and obliterate remove what they say" {
     emq add q a >/dev/null
     emq add q b --delay 1h >/dev/null
@@ -169,6 +190,16 @@ load common
     emq tail q --count 2 --json >got &
     until_true sh -c 'emq add q y >/dev/null; [ "$(wc -l <got)" -ge 2 ]'
     wait %1
+}
+
+@test "a tail that ends says where to go on, and nothing falls between two" {
+    emq add q x --id j >/dev/null
+    expect 0 emq tail q --wait 0
+    [ -z "$output" ]
+    cursor=${stderr##*--after }
+    emq add q y --id k >/dev/null
+    expect 0 emq tail q --after "$cursor" --wait 0 --json
+    [ "$(jq -r .jobId <<<"$output" | sort -u)" = k ]
 }
 
 @test "sweep tells what it recovered" {

@@ -8,7 +8,7 @@ setup() {
     BOX=$(mktemp -d)
     export EMQ_URL="${EMQ_TEST_SERVER:-sqlite:$BOX/queue.db}"
     [ -z "${EMQ_TEST_SERVER:-}" ] || redis-cli -u "$EMQ_TEST_SERVER" flushall >/dev/null
-    unset XDG_STATE_HOME NO_COLOR
+    unset XDG_STATE_HOME NO_COLOR EMQ_PREFIX
     cd "$BOX" || return
 }
 

@@ -60,6 +60,26 @@ load common
     [ "$(emq show q "$id" --json | jq -r '.state,.stalledCounter' | tr '\n' ' ')" = "waiting 1 " ]
 }
 
+@test "ls --worker has the jobs that a name holds, with their tokens" {
+    emq add q a >/dev/null
+    emq add q b >/dev/null
+    emq add p c >/dev/null
+    for queue in q q p; do emq take $queue --name ann >/dev/null; done
+    emq add q other >/dev/null
+    emq take q --name bob >/dev/null
+    expect 0 emq ls q --worker ann --json
+    [ "$(field .id)" = "$(printf '1\n2')" ]
+    expect 0 emq ls q --worker ann --newest --limit 1 --json
+    [ "$(field .id)" = 2 ]
+    expect 0 emq settle q 2 --token "$(field .token)" --completed
+    expect 0 emq ls q --worker ann
+    [ "$(wc -l <<<"$output")" -eq 1 ]
+    expect 0 emq ls q --worker nobody --state active
+    [ -z "$output" ]
+    expect 64 emq ls q --worker ann --state waiting
+    expect 64 emq ls --worker ann
+}
+
 @test "settle wants exactly one outcome" {
     emq add q x >/dev/null
     expect 64 emq settle q 1 --token t

@@ -130,3 +130,64 @@ load common
     wait $!
     [ "$(emq show q 3 --result)" = z ]
 }
+
+@test "a batch refuses options of one job by name, and nothing is added" {
+    echo '{"data":1}' >batch
+    local option
+    for option in --delay=1h --priority=1 --attempts=2 --id=a --dedup=d --dedup-ttl=1s --dedup-mode=extend \
+        --timeout=1s --name=n --group=g --lifo --keep-completed=1 --keep-failed=1 --keep-logs=1 --backoff=none; do
+        expect 64 emq add q --batch batch "$option"
+        says "${option%%=*} is per job: put it in the lines of the batch"
+    done
+    expect 64 emq add q --batch batch --wait
+    says "--wait and --batch exclude each other"
+    [ -z "$(emq ls)" ]
+    expect 0 emq add q --batch batch --must-add --json --quiet
+}
+
+@test "empty input is data of 0 bytes, and only missing data is {}" {
+    : >empty
+    emq add q @empty >/dev/null
+    emq add q - </dev/null >/dev/null
+    echo '{"text":""}' | emq add q --batch - --quiet
+    emq add q >/dev/null
+    [ "$(emq work q --exit-when-empty --quiet -- wc -c; for i in 1 2 3 4; do emq show q $i --json | jq -r .returnvalue; done | xargs)" = "0 0 0 2" ]
+}
+
+@test "what was done is told when its result can't be written" {
+    expect 74 bash -c 'emq add q x >/dev/full'
+    says "job 1 was added, but"
+    expect 74 bash -c 'emq take q --name hand >/dev/full'
+    says "job 1 was taken by worker hand"
+    token=$(sed -nE 's/.*, token ([^ ,]+),.*/\1/p' <<<"$stderr")
+    expect 0 emq settle q 1 --token "$token" --completed
+    expect 74 bash -c 'echo "{}" | emq add q --batch - >&-'
+    says "1 jobs were added, but"
+}
+
+@test "a program's emq addresses its own job whatever the URL's prefix says" {
+    export EMQ_URL="$EMQ_URL?prefix=zz"
+    emq add q x --prefix yy >/dev/null
+    expect 0 emq work q --prefix yy --exit-when-empty --quiet -- sh -c 'emq edit "$EMQ_QUEUE" "$EMQ_JOB_ID" --progress 7'
+    [ "$(emq show q 1 --prefix yy --json | jq .progress)" = 7 ]
+    [ "$(EMQ_PREFIX=yy emq show q 1 --json | jq -r .state)" = completed ]
+    expect 1 emq show q 1
+    expect 1 env EMQ_PREFIX=yy emq show q 1 --prefix zz
+}
+
+@test "a paused queue ends --exit-when-empty, and the jobs that stay are told" {
+    emq add q x >/dev/null
+    emq pause q
+    expect 0 timeout 60 emq work q --exit-when-empty -- cat
+    says "q is paused: 1 jobs stay"
+}
+
+@test "help of add names every key of a batch, and each is read" {
+    local key
+    emq help add >text
+    for key in group delay timeout timestamp priority attempts lifo backoff dedup dedupTtl dedupMode \
+        keepCompleted keepFailed keepLogs; do
+        grep -qw "$key" text || { echo "$key" >&2; return 1; }
+        expect 0 bash -c "echo '{\"$key\":null}' | emq add q --batch -"
+    done
+}

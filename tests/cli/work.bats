@@ -50,6 +50,23 @@ load common
     [ "$(emq show q "$id" --json | jq -r '.state,.attemptsStarted' | tr '\n' ' ')" = "waiting 0 " ]
 }
 
+@test "a program that stops being startable is reported once" {
+    emq add q x >/dev/null
+    printf '#!/no/such/interpreter\n' >program && chmod +x program
+    expect 78 emq work q --exit-when-empty -- ./program
+    [ "$(grep -c interpreter <<<"$stderr")" -eq 1 ]
+    expect 125 emq run q --quiet -- ./program
+    [ "$(grep -c interpreter <<<"$stderr")" -eq 1 ]
+}
+
+@test "a recovery is told without an attempt, which nobody counted" {
+    emq add q x >/dev/null
+    emq take q --lock 200ms >/dev/null
+    until_true sh -c 'emq show q 1 | grep -q "lock  *ended"'
+    expect 0 emq work q --exit-when-empty -- true
+    says "q: job 1 recovered"
+}
+
 @test "a worker that is killed loses nothing: another one recovers its job" {
     id=$(emq add q x)
     emq work q --lock 1s --quiet -- sh -c 'echo begun >>runs; sleep 60' &

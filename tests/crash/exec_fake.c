@@ -129,6 +129,11 @@ emq_status emq_job_report_progress(emq_job *job, emq_str json, emq_error *err)
     return s->store;
 }
 
+bool has(emq_str s, const char *part)
+{
+    return s.len && memmem(s.ptr, s.len, part, strlen(part)) != NULL;
+}
+
 /* ---- the rig ------------------------------------------------------------------------------ */
 
 struct rig *rig_open(const char *const *argv, bool stream)
@@ -151,6 +156,12 @@ struct rig *rig_sh(const char *script)
     const char *argv[] = {"sh", "-c", script, NULL};
 
     return rig_open(argv, false);
+}
+
+enum emq__exec_kind rig_sh_run(struct rig **out, const char *script)
+{
+    *out = rig_sh(script);
+    return rig_run(*out, EMQ_STR_LIT("data"));
 }
 
 struct rig *rig_sh_stream(const char *script)

@@ -25,6 +25,8 @@ struct emq__slot {
 struct emq__slot *fake_slot(emq_str data, int index);
 void fake_free(struct emq__slot *s);
 
+bool has(emq_str s, const char *part);
+
 /* An open exec and the last result. */
 struct rig {
     struct emq__exec *x;
@@ -35,6 +37,8 @@ struct rig {
 };
 struct rig *rig_open(const char *const *argv, bool stream);
 struct rig *rig_sh(const char *script); /* sh -c script */
+/* The same and one run of it, over the data "data". */
+enum emq__exec_kind rig_sh_run(struct rig **out, const char *script);
 struct rig *rig_sh_stream(const char *script);
 /* Runs a job with that data; a slot of its own, or the one that is set already. */
 enum emq__exec_kind rig_run(struct rig *r, emq_str data);

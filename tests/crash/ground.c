@@ -43,13 +43,15 @@ static emq_status make_table(struct sq_tx *tx, void *arg, emq_error *err)
     return rc == SQLITE_OK ? EMQ_OK : sq_error(tx->conn, rc, "table", err);
 }
 
-emq_status ground_try_open(const char *path, const char *sync, int64_t io_timeout_ms,
-                           struct sq **out, emq_error *err)
+emq_status ground_open_only(const char *path, const char *sync, int64_t io_timeout_ms,
+                            const struct emq__log *log, struct sq **out, emq_error *err)
 {
     struct emq__arena mem = {0};
     struct emq__engine *e = NULL;
     struct emq__engine_config cfg = {.io_timeout_ms = io_timeout_ms};
 
+    if (log)
+        cfg.log = *log;
     cfg.url.scheme = EMQ_STR_LIT("sqlite");
     cfg.url.path = emq_cstr(path);
     if (sync) {
@@ -59,9 +61,15 @@ emq_status ground_try_open(const char *path, const char *sync, int64_t io_timeou
     emq_status st = emq__sqlite_open(&e, &cfg, &mem, err);
     emq__arena_free(&mem);
     *out = (struct sq *)e;
-    if (st == EMQ_OK)
-        st = sq_write(*out, make_table, NULL, err);
     return st;
+}
+
+emq_status ground_try_open(const char *path, const char *sync, int64_t io_timeout_ms,
+                           struct sq **out, emq_error *err)
+{
+    emq_status st = ground_open_only(path, sync, io_timeout_ms, NULL, out, err);
+
+    return st == EMQ_OK ? sq_write(*out, make_table, NULL, err) : st;
 }
 
 struct sq *ground_open(const char *path, const char *sync, int64_t io_timeout_ms)

@@ -15,6 +15,9 @@
 struct sq *ground_open(const char *path, const char *sync, int64_t io_timeout_ms);
 emq_status ground_try_open(const char *path, const char *sync, int64_t io_timeout_ms,
                            struct sq **out, emq_error *err);
+/* The engine alone: no table is made. log may be NULL. */
+emq_status ground_open_only(const char *path, const char *sync, int64_t io_timeout_ms,
+                            const struct emq__log *log, struct sq **out, emq_error *err);
 void ground_close(struct sq *s);
 /* One row with this number, in an act of its own. */
 emq_status ground_put(struct sq *s, int64_t n, emq_error *err);

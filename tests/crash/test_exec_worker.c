@@ -183,6 +183,22 @@ EMQ_TEST(a_give_back_charges_no_attempt)
     emq_close(c);
 }
 
+EMQ_TEST(a_job_is_not_given_back_for_ever)
+{
+    emq_client *c = store();
+
+    add(c, "x", "1", 1);
+    emq_worker_stats stats =
+        work_off(c, (struct plan){.script = "echo retry-after 1ms >&3; echo busy >&2; exit 75"});
+    CHECK_INT(stats.given_back, 99);
+    CHECK_INT(stats.failed, 1);
+    emq_job *j = job(c, "x");
+    CHECK_INT(emq_job_state(j), EMQ_FAILED_STATE);
+    CHECK_STR(emq_job_failed_reason(j), "given back 100 times: exited with 75: busy");
+    emq_job_free(j);
+    emq_close(c);
+}
+
 EMQ_TEST(a_run_limit_is_an_attempt)
 {
     emq_client *c = store();

@@ -130,12 +130,11 @@ EMQ_TEST(renewals_are_not_synced_and_what_is_acknowledged_after_them_is)
     ground_close(s);
 }
 
-EMQ_TEST(without_sync_a_power_cut_may_lose_rows_but_never_breaks_the_file)
+EMQ_TEST(without_sync_a_power_cut_loses_the_last_rows_at_most_and_never_breaks_the_file)
 {
     shim_install();
     const char *path = ground_path("q.db");
     struct sq *s = ground_open(path, "normal", 0);
-    bool acked[ROWS] = {false};
 
     for (int n = 0; n < ROWS; n++)
         CHECK_STATUS(ground_put(s, n, NULL), EMQ_OK);
@@ -144,7 +143,9 @@ EMQ_TEST(without_sync_a_power_cut_may_lose_rows_but_never_breaks_the_file)
         shim_power_cut(path, ground_path("after.db"), SHIM_KEEP_SOME, &seed);
         (void)unlink(ground_path("after.db-shm"));
         struct sq *after = ground_open(ground_path("after.db"), "off", 0);
-        check_all_there(after, acked, NULL, ROWS);
+        int64_t left = ground_count(after);
+        for (int n = 0; n < left; n++)
+            CHECK(ground_has(after, n)); /* the first ones, without a gap */
         check_integrity(after);
         ground_close(after);
         (void)unlink(ground_path("after.db"));

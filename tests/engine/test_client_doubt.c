@@ -129,6 +129,73 @@ EMQ_TEST(a_doubt_that_stays_open_is_named_and_the_next_call_is_not_confused_by_i
     fixture_close(&f);
 }
 
+/* A take whose answer never comes, under `worker`. */
+static void take_in_doubt(struct fixture *f, emq_str worker, emq_error *err)
+{
+    emq_take_opts take = {.size = sizeof take, .worker = worker};
+    emq_job *job;
+
+    plan(f, "take", EMQ__FAULT_LOSE_REPLY, 1000000);
+    CHECK_STATUS(emq_take(f->c, Q, &take, &job, err), EMQ_E_IN_DOUBT);
+    plan(f, "", EMQ__FAULT_NONE, 0);
+}
+
+static emq_list *claims(struct fixture *f, emq_str worker)
+{
+    emq_list *l = NULL;
+    emq_error err;
+
+    CHECK_STATUS_ERR(emq_claims(f->c, worker, &l, &err), EMQ_OK, &err);
+    return l;
+}
+
+EMQ_TEST(the_claims_of_a_worker_have_what_a_take_in_doubt_handed_out)
+{
+    struct fixture f;
+    emq_open_opts o = {.size = sizeof o, .io_timeout_ms = 30};
+    emq_settle_opts done = {.size = sizeof done, .kind = EMQ_SETTLE_COMPLETED};
+    emq_error err;
+
+    fixture_open_opts(&f, &o);
+    add_id(&f, "a");
+    add_id(&f, "b");
+    take_in_doubt(&f, S("me"), &err);
+    emq_list *l = claims(&f, S("you"));
+    CHECK_INT(emq_list_len(l), 0);
+    emq_list_free(l);
+    l = claims(&f, S("me"));
+    CHECK_INT(emq_list_len(l), 1);
+    const emq_job *job = emq_list_job(l, 0);
+    CHECK_STR(emq_job_id(job), "a");
+    CHECK_STR(emq_job_queue(job), "q");
+    CHECK_STATUS(emq_extend(f.c, Q, S("a"), emq_job_token(job), 0, NULL), EMQ_OK);
+    CHECK_STATUS(emq_settle(f.c, Q, S("a"), emq_job_token(job), &done, NULL), EMQ_OK);
+    emq_list_free(l);
+    l = claims(&f, S("me"));
+    CHECK_INT(emq_list_len(l), 0);
+    emq_list_free(l);
+    fixture_close(&f);
+}
+
+EMQ_TEST(a_take_in_doubt_names_the_worker_whose_claims_to_ask_for)
+{
+    struct fixture f;
+    emq_open_opts o = {.size = sizeof o, .io_timeout_ms = 30};
+    emq_error err;
+
+    fixture_open_opts(&f, &o);
+    add_id(&f, "a");
+    take_in_doubt(&f, NONE, &err);
+    CHECK_INT(err.cls, EMQ_CLASS_RETRY_DUPLICATE);
+    const char *name = strstr(err.text, "worker ");
+    assert_non_null(name);
+    name += strlen("worker ");
+    emq_list *l = claims(&f, emq_strn(name, strcspn(name, " ")));
+    CHECK_INT(emq_list_len(l), 1);
+    emq_list_free(l);
+    fixture_close(&f);
+}
+
 EMQ_TEST(what_was_not_sent_is_not_repeated_by_the_library)
 {
     struct fixture f;

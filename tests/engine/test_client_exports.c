@@ -18,9 +18,9 @@ static const struct {
 } exported[] = {
 #define X(name) {#name, (any_fn)name},
     X(emq_add) X(emq_add_log) X(emq_add_many) X(emq_add_many_watched) X(emq_add_on) X(emq_cancel) X(
-        emq_cancel_all) X(emq_clean) X(emq_clear_logs) X(emq_close) X(emq_dedup_release)
-        X(emq_dedup_show) X(emq_drain) X(emq_events) X(emq_extend) X(emq_fd) X(emq_find) X(
-            emq_get) X(emq_interrupt) X(emq_job_attempts) X(emq_job_attempts_made)
+        emq_cancel_all) X(emq_claims) X(emq_clean) X(emq_clear_logs) X(emq_close)
+        X(emq_dedup_release) X(emq_dedup_show) X(emq_drain) X(emq_events) X(emq_extend) X(emq_fd) X(
+            emq_find) X(emq_get) X(emq_interrupt) X(emq_job_attempts) X(emq_job_attempts_made)
             X(emq_job_attempts_started) X(emq_job_cancelled) X(emq_job_data) X(emq_job_dedup_id) X(
                 emq_job_delay_ms) X(emq_job_due_at_ms) X(emq_job_failed_reason) X(emq_job_fence)
                 X(emq_job_finished_at_ms) X(emq_job_free) X(emq_job_id) X(emq_job_idempotency_key)
@@ -39,8 +39,9 @@ static const struct {
                                             X(emq_resume) X(emq_retry) X(emq_retry_all) X(
                                                 emq_set_concurrency) X(emq_set_data)
                                                 X(emq_set_delay) X(emq_set_priority) X(
-                                                    emq_set_progress) X(emq_settle)
-                                                    X(emq_state_name) X(emq_state_parse)
+                                                    emq_set_progress)
+                                                    X(emq_settle) X(emq_sqlite_source_id) X(
+                                                        emq_state_name) X(emq_state_parse)
                                                         X(emq_stats) X(emq_status_name) X(
                                                             emq_status_text)
                                                             X(emq_sweep) X(emq_take) X(

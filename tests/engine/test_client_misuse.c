@@ -42,6 +42,7 @@ EMQ_TEST(texts_at_null_and_texts_of_impossible_length_are_refused)
         REFUSED(emq_add(f.c, Q, NONE, &add, NULL, &err));
         REFUSED(emq_get(f.c, Q, odd[i], &other, &err));
         REFUSED(emq_take(f.c, Q, &take, &other, &err));
+        REFUSED(emq_claims(f.c, odd[i], &list, &err));
         REFUSED(emq_extend(f.c, Q, id, odd[i], 0, &err));
         REFUSED(emq_settle(f.c, Q, id, odd[i], &plain, &err));
         REFUSED(emq_settle(f.c, Q, id, token, &done, &err));
@@ -51,7 +52,7 @@ EMQ_TEST(texts_at_null_and_texts_of_impossible_length_are_refused)
         REFUSED(emq_set_data(f.c, Q, id, token, odd[i], &err));
         REFUSED(emq_add_log(f.c, Q, id, odd[i], S("1"), &err));
         REFUSED(emq_find(f.c, Q, &find, &list, &err));
-        REFUSED(emq_events(f.c, Q, odd[i], 1, 0, &list, &err));
+        REFUSED(emq_events(f.c, Q, odd[i], 1, 0, &list, NULL, &err));
         REFUSED(emq_dedup_show(f.c, Q, odd[i], owner, NULL, &err));
         REFUSED(emq_dedup_release(f.c, Q, S("d"), odd[i], &err));
     }

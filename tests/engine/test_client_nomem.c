@@ -68,6 +68,25 @@ EMQ_TEST(many_adds_without_memory_are_all_or_none)
     fixture_close(&f);
 }
 
+EMQ_TEST(an_entry_of_a_batch_is_made_once)
+{
+    enum { N = 3000, ALLOCATIONS_PER_ENTRY = 4 };
+    struct fixture f;
+    static emq_new_job jobs[N];
+    static const emq_new_job *list[N];
+
+    fixture_open(&f);
+    for (size_t i = 0; i < N; i++) {
+        jobs[i] = (emq_new_job){.size = sizeof jobs[i], .queue = Q, .data = S("1")};
+        list[i] = &jobs[i];
+    }
+    test_fail_alloc(N * ALLOCATIONS_PER_ENTRY);
+    CHECK_STATUS(emq_add_many(f.c, list, N, NULL, NULL), EMQ_OK);
+    CHECK(!test_alloc_failed());
+    CHECK_INT(count_of_state(&f, EMQ_WAITING), N);
+    fixture_close(&f);
+}
+
 EMQ_TEST(a_take_without_memory_leaves_the_job_in_its_line)
 {
     struct fixture f;
@@ -149,7 +168,12 @@ EMQ_TEST(reads_without_memory_say_so)
         if (!went_without(s, EMQ_OK, &err))
             emq_list_free(l);
         test_fail_alloc(nth);
-        s = emq_events(f.c, Q, NONE, 10, 0, &l, &err);
+        s = emq_events(f.c, Q, NONE, 10, 0, &l, NULL, &err);
+        failed |= test_alloc_failed();
+        if (!went_without(s, EMQ_OK, &err))
+            emq_list_free(l);
+        test_fail_alloc(nth);
+        s = emq_claims(f.c, S("w"), &l, &err);
         failed |= test_alloc_failed();
         if (!went_without(s, EMQ_OK, &err))
             emq_list_free(l);

@@ -125,6 +125,23 @@ EMQ_TEST(without_a_url_the_environment_then_the_state_folder_is_used)
     CHECK(strstr(err.text, "EMQ_URL"));
 }
 
+EMQ_TEST(the_folders_of_the_default_store_are_private_whatever_the_umask)
+{
+    const char *dir = test_temp_dir();
+    char text[4200];
+
+    set_env("EMQ_URL", NULL);
+    (void)snprintf(text, sizeof text, "%s/umask/state", dir);
+    set_env("XDG_STATE_HOME", text);
+    mode_t old = umask(0777);
+    emq_close(open_url(S(NULL), NULL));
+    (void)umask(old);
+    CHECK(exists(dir, "umask", 0700));
+    CHECK(exists(dir, "umask/state", 0700));
+    CHECK(exists(dir, "umask/state/echomq", 0700));
+    CHECK(exists(dir, "umask/state/echomq/queue.db", 0600));
+}
+
 struct lines {
     int n, acts;
 };

@@ -224,20 +224,44 @@ EMQ_TEST(events_are_read_after_a_cursor)
     emq_str id = {0};
 
     fixture_open(&f);
-    CHECK_STATUS(emq_events(f.c, Q, NONE, 0, 0, &all, NULL), EMQ_TIMEOUT);
+    CHECK_STATUS(emq_events(f.c, Q, NONE, 0, 0, &all, NULL, NULL), EMQ_TIMEOUT);
     add_id(&f, "a");
-    CHECK_STATUS(emq_events(f.c, Q, NONE, 1, 0, &all, NULL), EMQ_OK);
+    CHECK_STATUS(emq_events(f.c, Q, NONE, 1, 0, &all, NULL, NULL), EMQ_OK);
     CHECK_INT(emq_list_len(all), 1);
     CHECK(strstr(emq_list_str(all, 0).ptr, "\"added\""));
     const char *p = strstr(emq_list_str(all, 0).ptr, "\"id\":\"");
     assert_non_null(p);
     p += strlen("\"id\":\"");
     id = emq_strn(p, strcspn(p, "\""));
-    CHECK_STATUS(emq_events(f.c, Q, id, 0, 0, &more, NULL), EMQ_OK);
+    CHECK_STATUS(emq_events(f.c, Q, id, 0, 0, &more, NULL, NULL), EMQ_OK);
     CHECK(strstr(emq_list_str(more, 0).ptr, "\"waiting\""));
     emq_list_free(more);
     emq_list_free(all);
-    CHECK_STATUS(emq_events(f.c, Q, S("$"), 0, 20, &all, NULL), EMQ_TIMEOUT);
+    CHECK_STATUS(emq_events(f.c, Q, S("$"), 0, 20, &all, NULL, NULL), EMQ_TIMEOUT);
+    fixture_close(&f);
+}
+
+EMQ_TEST(no_event_falls_between_two_calls)
+{
+    struct fixture f;
+    emq_list *l;
+    char cursor[EMQ_CURSOR_MAX + 1];
+
+    fixture_open(&f);
+    CHECK_STATUS(emq_events(f.c, Q, S("$"), 0, 20, &l, cursor, NULL), EMQ_TIMEOUT);
+    add_id(&f, "a");
+    CHECK_STATUS(emq_events(f.c, Q, S(cursor), 0, 0, &l, cursor, NULL), EMQ_OK);
+    CHECK_INT(emq_list_len(l), 2);
+    CHECK(strstr(emq_list_str(l, 1).ptr, cursor)); /* the id of the last one */
+    emq_list_free(l);
+    CHECK_STATUS(emq_events(f.c, Q, S(cursor), 0, 0, &l, cursor, NULL), EMQ_TIMEOUT);
+
+    emq_interrupt(f.c);
+    CHECK_STATUS(emq_events(f.c, Q, S("$"), 0, -1, &l, cursor, NULL), EMQ_CANCELLED);
+    add_id(&f, "b");
+    CHECK_STATUS(emq_events(f.c, Q, S(cursor), 1, 0, &l, cursor, NULL), EMQ_OK);
+    CHECK(strstr(emq_list_str(l, 0).ptr, "\"b\""));
+    emq_list_free(l);
     fixture_close(&f);
 }
 

@@ -7,6 +7,22 @@
 
 #include "base/str.h"
 
+EMQ_TEST(the_options_of_a_job_are_parsed_once)
+{
+    struct fixture f;
+    emq_add_opts o = {.size = sizeof o, .attempts = 7, .timeout_ms = 1500};
+
+    fixture_open(&f);
+    CHECK_STATUS(emq_add(f.c, Q, S("1"), &o, NULL, NULL), EMQ_OK);
+    emq_job *job = take_one(&f);
+    CHECK_INT(emq_job_attempts(job), 7);
+    job->rec.opts = S("{}"); /* is not looked at again */
+    CHECK_INT(emq_job_attempts(job), 7);
+    CHECK_INT(emq_job_timeout_ms(job), 1500);
+    emq_job_free(job);
+    fixture_close(&f);
+}
+
 EMQ_TEST(a_taken_job_is_settled_with_its_token_and_only_once)
 {
     struct fixture f;

@@ -82,6 +82,22 @@ ENGINE_TEST(an_expired_record_leaves_with_the_next_sweep)
     CHECK_INT(stats(t, "q").totals.removed, 1);
 }
 
+ENGINE_TEST(a_record_past_its_age_is_read_and_counted_until_it_is_removed)
+{
+    finish(t, EMQ__SETTLE_COMPLETED, (struct emq__keep){.count = -1, .age_ms = 5000});
+    finish(t, EMQ__SETTLE_FAILED, (struct emq__keep){.count = -1, .age_ms = 5000});
+    advance(t, 6000);
+    CHECK_INT(stats(t, "q").count[EMQ_COMPLETED_STATE], 1);
+    CHECK_INT(stats(t, "q").count[EMQ_FAILED_STATE], 1);
+    CHECK_IDS(t, "q", EMQ_COMPLETED_STATE, "1");
+    CHECK_STATE(t, "q", S("1"), EMQ_COMPLETED_STATE);
+    sweep(t, "q", 3);
+    CHECK_INT(stats(t, "q").count[EMQ_COMPLETED_STATE], 0);
+    CHECK_INT(stats(t, "q").count[EMQ_FAILED_STATE], 0);
+    CHECK_IDS(t, "q", EMQ_COMPLETED_STATE, "");
+    assert_null(get_job(t, "q", S("1")));
+}
+
 ENGINE_TEST(trimmed_jobs_leave_nothing_behind)
 {
     for (int i = 0; i < 4; i++) {

@@ -91,13 +91,18 @@ EMQ_TEST(a_file_of_a_newer_version_is_refused_and_not_touched)
 {
     struct emq__engine *e;
     emq_error err = {0};
-    char *before, *after, version[20];
+    char *before, *after, version[20], side[620];
 
     CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
     close_store(e);
-    shell("UPDATE emq_schema SET version=2; PRAGMA wal_checkpoint(TRUNCATE)");
+    /* A mode that the engine would change. */
+    shell("UPDATE emq_schema SET version=2; PRAGMA wal_checkpoint(TRUNCATE); "
+          "PRAGMA journal_mode=DELETE");
+    snprintf(side, sizeof side, "%s-emq", path);
+    CHECK_INT(unlink(side), 0);
     size_t n = slurp(path, &before);
     CHECK_STATUS(open_store(&e, &err), EMQ_E_VERSION);
+    CHECK_INT(access(side, F_OK), -1);
     CHECK(strstr(err.text, "version 2") != NULL);
     CHECK_INT(slurp(path, &after), n);
     CHECK(memcmp(before, after, n) == 0);
@@ -105,6 +110,23 @@ EMQ_TEST(a_file_of_a_newer_version_is_refused_and_not_touched)
     CHECK_STR(emq_cstr(version), "2");
     free(before);
     free(after);
+}
+
+EMQ_TEST(a_file_in_another_journal_mode_is_opened_and_changed_to_the_log)
+{
+    struct emq__engine *e;
+    emq_error err = {0};
+    char mode[20];
+
+    CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
+    CHECK_STATUS_ERR(add_job(e, "1", &err), EMQ_OK, &err);
+    close_store(e);
+    shell("PRAGMA journal_mode=DELETE"); /* as a copy made with VACUUM INTO is */
+    CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
+    CHECK_STATUS_ERR(add_job(e, "2", &err), EMQ_OK, &err);
+    close_store(e);
+    ask("PRAGMA journal_mode", mode, sizeof mode);
+    CHECK_STR(emq_cstr(mode), "wal");
 }
 
 EMQ_TEST(an_application_keeps_its_user_version_and_its_tables)
@@ -142,6 +164,40 @@ EMQ_TEST(a_file_that_was_migrated_meanwhile_is_not_written)
     ask("SELECT count(*) FROM emq_job", jobs, sizeof jobs);
     CHECK_STR(emq_cstr(jobs), "1");
     close_store(e);
+}
+
+/* What opening says of a store after sql has damaged it. */
+static void check_damaged(const char *sql, emq_status expected, const char *text)
+{
+    struct emq__engine *e;
+    emq_error err = {0};
+    char tables[20], now[20];
+    static const char count[] = "SELECT count(*) FROM sqlite_schema";
+
+    CHECK_STATUS_ERR(open_store(&e, &err), EMQ_OK, &err);
+    close_store(e);
+    shell(sql);
+    ask(count, tables, sizeof tables);
+    CHECK_STATUS(open_store(&e, &err), expected);
+    if (!strstr(err.text, text) || !strstr(err.text, path))
+        fail_msg("%s: %s", sql, err.text);
+    ask(count, now, sizeof now);
+    CHECK_STR(emq_cstr(now), tables);
+    CHECK_INT(unlink(path), 0);
+}
+
+EMQ_TEST(a_store_without_its_schema_record_is_refused_and_not_made_anew)
+{
+    check_damaged("DROP TABLE emq_schema", EMQ_E_VERSION, "no schema record");
+    check_damaged("DELETE FROM emq_schema", EMQ_E_VERSION, "no schema record");
+    check_damaged("DROP TABLE emq_schema; DROP TABLE emq_boot; DROP TABLE emq_job", EMQ_E_VERSION,
+                  "no schema record");
+}
+
+EMQ_TEST(a_store_without_one_of_its_tables_is_refused_as_damaged)
+{
+    check_damaged("DROP TABLE emq_job", EMQ_E_CORRUPT, "19 of the 20 tables");
+    check_damaged("DROP TABLE emq_boot", EMQ_E_CORRUPT, "19 of the 20 tables");
 }
 
 EMQ_TEST(opening_twice_makes_the_schema_once)
@@ -192,7 +248,7 @@ EMQ_TEST(every_table_is_strict_and_named_ours)
 /* Whole-store checks and small lists. */
 static bool may_scan(const char *name)
 {
-    static const char *const list[] = {"schema_create", "schema_exists", "stage_expired"};
+    static const char *const list[] = {"schema_create", "schema_tables", "stage_expired"};
 
     if (strncmp(name, "dump_", 5) == 0)
         return true;

@@ -106,10 +106,14 @@ EMQ_TEST(an_outcome_is_given_up_when_the_lock_is_lost_and_that_is_said_once)
     wf_opts(&o2, "q", &p2);
     b->o.o.lock_ms = 300;
     b->o.o.stalled_interval_ms = -1;
+    p2.gate = 1;
+    wf_add(&b->f, "q", "a", "hold!");
+    emq_worker *one = wf_start(&b->f, &b->o);
+    /* Before it runs nothing fails: a slow start would end in a release that can't be stored. */
+    WAIT_FOR(b->p.running == 1);
     (void)wf_fault(&b->f, "settle", EMQ__FAULT_UNAVAIL, -1);
     (void)wf_fault(&b->f, "extend", EMQ__FAULT_UNAVAIL, -1);
-    wf_add(&b->f, "q", "a", "");
-    emq_worker *one = wf_start(&b->f, &b->o);
+    b->p.gate = 1;
     WAIT_FOR(b->p.ended == 1);
     emq_worker *two = wf_start_on(c2, &o2);
     WAIT_FOR(wf_state(&b->f, "q", "a") == EMQ_COMPLETED_STATE);
@@ -120,10 +124,32 @@ EMQ_TEST(an_outcome_is_given_up_when_the_lock_is_lost_and_that_is_said_once)
     wf_add(&b->f, "q", "b", "");
     WAIT_FOR(wf_state(&b->f, "q", "b") == EMQ_COMPLETED_STATE);
     CHECK_INT(b->p.event_count[EMQ_EVENT_LOST], 1);
+    CHECK_INT(b->f.log_errors, 0);
+    CHECK_INT(b->f.log_warnings, 1); /* that it does not sweep */
     wf_stop(one, 0);
     wf_stop(two, 0);
     emq_close(c2);
     probe_free(&p2);
+    bench_close(b);
+}
+
+EMQ_TEST(what_goes_wrong_is_told_to_the_callback_alone_or_without_one_to_the_log)
+{
+    struct bench *b = bench_open("q");
+
+    wf_add(&b->f, "q", "a", "");
+    (void)wf_fault(&b->f, "take", EMQ__FAULT_UNAVAIL, 2);
+    (void)work_off(b);
+    CHECK_INT(b->p.event_count[EMQ_EVENT_ERROR], 1);
+    CHECK_INT(b->f.log_errors + b->f.log_warnings, 0);
+
+    b->o.o.on_event = NULL;
+    wf_add(&b->f, "q", "b", "");
+    (void)wf_fault(&b->f, "take", EMQ__FAULT_UNAVAIL, 2);
+    (void)work_off(b);
+    CHECK_INT(b->p.event_count[EMQ_EVENT_ERROR], 1);
+    CHECK_INT(b->f.log_errors, 1);
+    CHECK(wf_logged(&b->f, "taking jobs"));
     bench_close(b);
 }
 

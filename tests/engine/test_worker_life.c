@@ -162,7 +162,7 @@ EMQ_TEST(a_start_without_memory_fails_cleanly)
 
 /* ---- how much is taken at once ----------------------------------------------------------- */
 
-static int64_t takes_for(const char *what)
+static int64_t takes_for(int32_t priority, int32_t concurrency)
 {
     struct bench *b = bench_open("q");
 
@@ -170,12 +170,9 @@ static int64_t takes_for(const char *what)
     for (int i = 0; i < 400; i++) {
         char id[20];
         (void)snprintf(id, sizeof id, "j%d", i);
-        wf_add_opts(&b->f, "q", id, "",
-                    (emq_add_opts){.priority = emq__str_is(S(what), "priority") ? 1 : 0,
-                                   .group = emq__str_is(S(what), "group") ? S("g") : NONE});
+        wf_add_opts(&b->f, "q", id, "", (emq_add_opts){.priority = priority});
     }
-    if (emq__str_is(S(what), "limit"))
-        CHECK_STATUS(emq_set_concurrency(b->f.c, S("q"), 50, NULL), EMQ_OK);
+    CHECK_STATUS(emq_set_concurrency(b->f.c, S("q"), concurrency, NULL), EMQ_OK);
     emq_worker_stats st = work_off(b);
     CHECK_INT(st.completed, 400);
     bench_close(b);
@@ -184,15 +181,15 @@ static int64_t takes_for(const char *what)
 
 EMQ_TEST(fast_handlers_get_jobs_in_hand_when_prefetch_is_on)
 {
-    CHECK(takes_for("plain") < 200);
+    CHECK(takes_for(0, 0) < 200);
 }
 
 EMQ_TEST(nothing_is_prefetched_from_a_queue_with_priorities)
 {
-    CHECK(takes_for("priority") >= 400);
+    CHECK(takes_for(1, 0) >= 400);
 }
 
 EMQ_TEST(nothing_is_prefetched_from_a_queue_with_a_limit)
 {
-    CHECK(takes_for("limit") >= 400);
+    CHECK(takes_for(0, 50) >= 400);
 }

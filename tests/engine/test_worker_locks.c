@@ -133,7 +133,7 @@ EMQ_TEST(a_former_owner_asks_and_is_told_and_can_write_nothing)
     struct bench *b = bench_open("q");
 
     (void)wf_fault(&b->f, "extend", EMQ__FAULT_UNAVAIL, -1);
-    b->o.o.lock_ms = 300;
+    b->o.o.lock_ms = 1500; /* begun before it ends, on a busy host too */
     b->o.o.handler = late_handler;
     b->o.o.stalled_interval_ms = -1;
     wf_add(&b->f, "q", "a", "x");

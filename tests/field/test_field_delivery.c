@@ -183,7 +183,6 @@ EMQ_TEST(a_job_that_is_done_before_its_add_returns_is_added_all_the_same)
 {
     enum { JOBS = 400 };
     struct bench *b = bench_open("q");
-    int seen_done = 0;
 
     b->o.o.concurrency = 2;
     b->o.o.on_event = NULL;
@@ -197,14 +196,12 @@ EMQ_TEST(a_job_that_is_done_before_its_add_returns_is_added_all_the_same)
         FIELD_OK(emq_add(b->f.c, S("q"), NONE, &o, &added, err));
         emq_status s = emq_get(b->f.c, S("q"), S(added.id), &j, NULL);
         CHECK(s == EMQ_OK || (s == EMQ_NOT_FOUND && !keep));
-        seen_done += s == EMQ_NOT_FOUND || emq_job_state(j) == EMQ_COMPLETED_STATE;
         emq_job_free(j);
         CHECK_STATUS(emq_wait(b->f.c, S("q"), S(added.id), PATIENCE_MS, NULL, NULL),
                      keep ? EMQ_OK : EMQ_NOT_FOUND);
     }
     add_numbered(b->f.c, JOBS, (emq_add_opts){.keep_completed_count = EMQ_KEEP_NONE});
     WAIT_FOR(field_stats(b->f.c, "q").total_completed == 2 * JOBS);
-    (void)seen_done; /* how often the worker was faster depends on the host */
     wf_stop(w, 0);
     field_audit(b->f.c, "q");
     bench_close(b);

@@ -193,7 +193,7 @@ EMQ_TEST(a_job_that_died_and_is_not_kept_tells_its_end_in_the_events)
     wf_orphan(&b->f, "q", 200);
     WAIT_FOR(emq_sweep(b->f.c, S("q"), &o, NULL, &failed, NULL) == EMQ_OK && failed == 1);
     CHECK_INT(wf_state(&b->f, "q", "a"), 0);
-    FIELD_OK(emq_events(b->f.c, S("q"), NONE, 0, 0, &l, err));
+    FIELD_OK(emq_events(b->f.c, S("q"), NONE, 0, 0, &l, NULL, err));
     for (size_t i = 0; i < emq_list_len(l); i++) {
         char text[500];
         (void)snprintf(text, sizeof text, "%.*s", EMQ_STR_ARG(emq_list_str(l, i)));

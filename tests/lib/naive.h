@@ -30,7 +30,7 @@
  *      DUPLICATE: `id` and `state` of the job in the way; event `duplicated`.
  *  R6  A finished record whose own retention age (of the settlement that finished it) has passed is
  *      absent for add: it is removed first, without an event. sweep() removes such records too, at
- *      most EMQ__BATCH_MAX a call.
+ *      most EMQ__BATCH_MAX a call. Until one of them does, it is read and counted as before.
  *  R7  delay_ms > 0 -> delayed, due = timestamp + delay_ms, even if that is past already.
  *  R8  Dedup as in protocol 5.2. Without keep_last, extend with TTL: the window is renewed for the
  *      owner that stands in the way (not while it has a next: R9). An owner whose record is gone: key without TTL -> stale, the

@@ -51,6 +51,7 @@ EMQ_TEST(batch_line_takes_short_forms_and_keeps_the_bytes_of_data)
         const char *line, *data;
     } table[] = {
         {"{}", ""},
+        {"{\"text\":\"\"}", ""},
         {"{\"data\":null}", "null"},
         {"{\"data\":\"text\\u0020x\"}", "\"text\\u0020x\""},
         {"{\"data\":[1, 2]}", "[1, 2]"},
@@ -89,6 +90,7 @@ EMQ_TEST(batch_line_is_refused_with_key_value_and_rule)
         {"{\"data\":1,\"data\":2}", "\"data\"", "twice"},
         {"{\"data\":1,\"text\":\"b\"}", "\"text\"", "exclude"},
         {"{\"text\":\"b\",\"data\":1}", "\"text\"", "exclude"},
+        {"{\"text\":\"\",\"data\":1}", "\"text\"", "exclude"},
         {"{\"text\":5}", "\"text\": 5", "a string"},
         {"{\"name\":5}", "\"name\": 5", "a string"},
         {"{\"name\":\"\"}", "\"name\"", "1 byte or more"},

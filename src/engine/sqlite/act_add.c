@@ -494,3 +494,8 @@ emq_status sq_act_publish(struct emq__engine *e, const struct emq__publish_req *
 
     return sq_write((struct sq *)e, publish_act, &p, err);
 }
+
+const char *emq__sqlite_source_id(void)
+{
+    return sqlite3_sourceid();
+}

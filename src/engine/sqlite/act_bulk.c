@@ -4,7 +4,8 @@
  *
  * A bulk act first looks for the jobs in a read transaction, however many it has to pass over, and
  * then changes them in a write transaction that decides for each job again. So the write lock is
- * held for at most `limit` changes, and a job that moved in between is left alone.
+ * held for at most `limit` changes, and for the time of a slice; a job that moved in between is left
+ * alone.
  */
 #include "base/error.h"
 #include "engine/sqlite/admin.h"
@@ -148,10 +149,13 @@ static emq_status bulk_apply(struct sq_tx *tx, struct sq_queue *q, void *arg, em
         return s;
     a->res->count = 0;
     a->res->last_id = (emq_str){0};
-    a->res->more = a->more;
+    a->res->more = false;
     s = EMQ_OK;
-    for (size_t i = 0; i < a->n && s == EMQ_OK; i++)
+    for (size_t i = 0; i < a->n && s == EMQ_OK && !a->res->more; i++) {
         s = bulk_one(tx, q, a, a->ids[i], err);
+        a->res->more = i + 1 < a->n && sq_slice_over(tx, a->res->count);
+    }
+    a->res->more = a->res->more || a->more;
     if (s != EMQ_OK)
         return s;
     if (a->req->change.kind == EMQ__CHANGE_REMOVE && a->req->event && a->res->count > 0) {
@@ -203,8 +207,7 @@ struct obliterate_arg {
     struct emq__arena *mem;
 };
 
-/* Rows that are no jobs, in one act: a full log of events and a little more. */
-enum { REST_SLICE = 12000 };
+enum { REST_PAGE = 250 }; /* rows that are no jobs, in one statement */
 
 static emq_status obliterate_replay(struct sq_tx *tx, void *arg, emq_error *err)
 {
@@ -221,44 +224,43 @@ static emq_status obliterate_replay(struct sq_tx *tx, void *arg, emq_error *err)
                  : EMQ_OK;
 }
 
-/* One statement over the queue; with `slice`, ?2 is what is left, and what it deleted counts. */
-static emq_status on_qid(struct sq_tx *tx, struct sq_queue *q, enum sq_sql id, int64_t *slice,
+/* One statement over the queue. page: its ?2, the most that it deletes; 0 = it has none. */
+static emq_status on_qid(struct sq_tx *tx, struct sq_queue *q, enum sq_sql id, int64_t page,
                          emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, id, err);
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, q->qid);
-    if (slice)
-        sq_bind_i64(st, 2, *slice);
-    emq_status s = sq_exec(tx->conn, st, "obliterate", err);
-    if (s == EMQ_OK && slice)
-        *slice -= sqlite3_changes(tx->conn->db);
-    return s;
+    if (page > 0)
+        sq_bind_i64(st, 2, page);
+    return sq_exec(tx->conn, st, "obliterate", err);
 }
 
-/* At most `max` jobs of one state; *n were there. */
-static emq_status obliterate_page(struct sq_tx *tx, struct sq_queue *q, struct obliterate_arg *a,
-                                  int state, int64_t max, int64_t *n, emq_error *err)
+/* At most `max` jobs of one state and a page; *n were there. */
+static emq_status obliterate_page(struct sq_tx *tx, struct sq_queue *q, int state, int64_t max,
+                                  int64_t *n, emq_error *err)
 {
-    struct sq_row *rows = emq__arena_alloc(a->mem, (size_t)max * sizeof *rows);
+    struct emq__arena mem = {0};
+    struct sq_row rows[SQ_SLICE_MIN];
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_obliterate_page, err);
     bool got;
     emq_status s = EMQ_OK;
     *n = 0;
-    if (!rows)
-        return emq__fail(err, EMQ_E_NOMEM, 0, "obliterate", "%lld rows", (long long)max);
     if (!st)
         return sq_no_stmt(err);
+    if (max > SQ_SLICE_MIN)
+        max = SQ_SLICE_MIN;
     sq_bind_i64(st, 1, q->qid);
     sq_bind_i64(st, 2, state);
     sq_bind_i64(st, 3, max);
     while (*n < max && (s = sq_step(tx->conn, st, &got, "obliterate", err)) == EMQ_OK && got &&
-           (s = sq_row_read(st, a->mem, &rows[*n], err)) == EMQ_OK)
+           (s = sq_row_read(st, &mem, &rows[*n], err)) == EMQ_OK)
         ++*n;
     sqlite3_reset(st);
     for (int64_t i = 0; i < *n && s == EMQ_OK; i++)
         s = sq_row_delete(tx, q, &rows[i], true, err);
+    emq__arena_free(&mem);
     return s;
 }
 
@@ -266,26 +268,41 @@ static emq_status obliterate_page(struct sq_tx *tx, struct sq_queue *q, struct o
 static emq_status obliterate_jobs(struct sq_tx *tx, struct sq_queue *q, struct obliterate_arg *a,
                                   emq_error *err)
 {
-    int64_t left = limit_of(a->req->limit), n;
+    const int64_t limit = limit_of(a->req->limit);
+    int64_t *done = &a->res->count, n;
     emq_status s = EMQ_OK;
-    for (int state = EMQ_WAITING; state <= EMQ_STATE_COUNT && s == EMQ_OK && left > 0; state++) {
-        s = obliterate_page(tx, q, a, state, left, &n, err);
-        a->res->count += n;
-        left -= n;
-    }
+    for (int state = EMQ_WAITING; state <= EMQ_STATE_COUNT; state++)
+        for (n = 1; s == EMQ_OK && n > 0 && *done < limit && !sq_slice_over(tx, *done);) {
+            s = obliterate_page(tx, q, state, limit - *done, &n, err);
+            *done += n;
+        }
     return s;
 }
 
 /* Jobs of stages that were not published: they were never counted. */
-static emq_status obliterate_staged(struct sq_tx *tx, struct sq_queue *q, struct obliterate_arg *a,
-                                    int64_t *left, emq_error *err)
+static emq_status obliterate_staged(struct sq_tx *tx, struct sq_queue *q, int64_t *done,
+                                    emq_error *err)
 {
     int64_t n = 1;
-    emq_status s = on_qid(tx, q, SQ_SQL_obliterate_stages, NULL, err);
-    while (s == EMQ_OK && n > 0 && *left > 0) {
-        s = obliterate_page(tx, q, a, SQ_STAGED, *left < SQ_SLICE ? *left : SQ_SLICE, &n, err);
+    emq_status s = on_qid(tx, q, SQ_SQL_obliterate_stages, 0, err);
+    while (s == EMQ_OK && n > 0 && !sq_slice_over(tx, *done)) {
+        s = obliterate_page(tx, q, SQ_STAGED, SQ_SLICE_MIN, &n, err);
         q->totals.removed -= n;
-        *left -= n;
+        *done += n;
+    }
+    return s;
+}
+
+/* Rows that are no jobs. */
+static emq_status obliterate_rows(struct sq_tx *tx, struct sq_queue *q, enum sq_sql id,
+                                  int64_t *done, emq_error *err)
+{
+    int64_t n = 1;
+    emq_status s = EMQ_OK;
+    while (s == EMQ_OK && n > 0 && !sq_slice_over(tx, *done)) {
+        s = on_qid(tx, q, id, REST_PAGE, err);
+        n = sqlite3_changes(tx->conn->db);
+        *done += n;
     }
     return s;
 }
@@ -325,16 +342,14 @@ static emq_status obliterate_rest(struct sq_tx *tx, struct sq_queue *q, struct o
                                          SQ_SQL_obliterate_events, SQ_SQL_obliterate_metrics,
                                          SQ_SQL_obliterate_schedulers};
     static const enum sq_sql whole[] = {SQ_SQL_obliterate_meta, SQ_SQL_obliterate_queue};
-    int64_t left = REST_SLICE;
-    emq_status s = obliterate_staged(tx, q, a, &left, err);
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(sliced) && s == EMQ_OK && left > 0; i++)
-        s = on_qid(tx, q, sliced[i], &left, err);
-    if (s == EMQ_OK && left <= 0)
-        s = count_events(tx, q, err);
-    if (s != EMQ_OK || left <= 0)
-        return s;
+    int64_t done = a->res->count;
+    emq_status s = obliterate_staged(tx, q, &done, err);
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(sliced) && s == EMQ_OK; i++)
+        s = obliterate_rows(tx, q, sliced[i], &done, err);
+    if (s == EMQ_OK && sq_slice_over(tx, done))
+        return count_events(tx, q, err);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(whole) && s == EMQ_OK; i++)
-        s = on_qid(tx, q, whole[i], NULL, err);
+        s = on_qid(tx, q, whole[i], 0, err);
     q->dirty = false; /* the row is gone: nothing to save */
     a->res->more = false;
     return s;

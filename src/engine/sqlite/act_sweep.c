@@ -305,6 +305,10 @@ static emq_status recover(struct sq_tx *tx, struct sweep *a, struct sq_queue *q,
     for (size_t i = a->n_ended; s == EMQ_OK && i-- > 0;) {
         struct sq_row row = {0};
         bool found = false, gone;
+        if (sq_slice_over(tx, (int64_t)(res->n_recovered + res->n_failed))) {
+            res->more = true;
+            break;
+        }
         s = row_of(tx, a->ended[i].jid, a->mem, &row, &found, err);
         if (s != EMQ_OK || !found || row.state != EMQ_ACTIVE || row.fence != a->ended[i].fence ||
             sq_row_locked(tx, &row))
@@ -325,9 +329,14 @@ static emq_status remove_old(struct sq_tx *tx, struct sweep *a, struct sq_queue 
 {
     emq_status s = EMQ_OK;
 
+    a->res->more = a->res->more || a->n_old == EXPIRED_LOOK;
     for (size_t i = 0; s == EMQ_OK && i < a->n_old; i++) {
         struct sq_row row = {0};
         bool found = false;
+        if (sq_slice_over(tx, (int64_t)i)) {
+            a->res->more = true;
+            break;
+        }
         s = row_of(tx, a->old[i].jid, a->mem, &row, &found, err);
         if (s == EMQ_OK && found && row.finished_at_ms > 0 && row.expires_at_ms > 0 &&
             row.expires_at_ms <= tx->now_ms)
@@ -389,7 +398,8 @@ static emq_status sweep_act(struct sq_tx *tx, void *arg, emq_error *err)
         s = sq_queue_save(tx, &q, err);
     sq_queue_close(&q);
     if (!emq__is_failure(s) && a->stages)
-        s = sq_stage_expire(tx, SQ_SLICE, &more, err);
+        s = sq_stage_expire(tx, &more, err);
+    a->res->more = a->res->more || more;
     if (!emq__is_failure(s) && a->dedups)
         s = remove_dedups(tx, a, err);
     return emq__is_failure(s) ? s : receipt_put(tx, a, err);
@@ -441,7 +451,7 @@ static emq_status promote_act(struct sq_tx *tx, void *arg, emq_error *err)
     *a->res = (struct emq__promote_res){.now_ms = tx->now_ms};
     s = sq_queue_open(tx, a->req->prefix, a->req->queue, false, &q, err);
     if (s == EMQ_OK && q.publishing > 0)
-        s = sq_stage_place(tx, &q, SQ_SLICE, err);
+        s = sq_stage_place(tx, &q, err);
     if (s == EMQ_OK)
         s = sq_promote_due(tx, &q, limit, &a->res->count, err);
     if (s == EMQ_OK)

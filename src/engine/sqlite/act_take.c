@@ -93,6 +93,8 @@ emq_status sq_promote_due(struct sq_tx *tx, struct sq_queue *q, int64_t limit, i
             s = promote_one(tx, q, &rows[i], err);
         *count += n;
         emq__arena_free(&mem);
+        if (sq_slice_over(tx, *count))
+            break;
     }
     return s;
 }
@@ -152,7 +154,8 @@ static void count_limit(struct taking *k)
 static bool may_take(const struct taking *k)
 {
     return (int64_t)k->out->n < k->t->count && k->bytes < EMQ__BATCH_BYTES &&
-           k->passed < PASS_MAX && !k->q->paused && !sq_queue_maxed(k->q) && limited_ms(k) == 0;
+           k->passed < PASS_MAX && !sq_slice_over(k->tx, k->passed) && !k->q->paused &&
+           !sq_queue_maxed(k->q) && limited_ms(k) == 0;
 }
 
 /* How many more jobs this take may get by count, concurrency and rate. */
@@ -358,7 +361,7 @@ static emq_status take_lines(struct taking *k, emq_error *err)
 
     for (int i = 0; s == EMQ_OK && k->q->publishing > 0 && i < PLACE_SLICES && k->out->n == 0;
          i++) {
-        s = sq_stage_place(k->tx, k->q, SQ_SLICE, err);
+        s = sq_stage_place(k->tx, k->q, err);
         if (s == EMQ_OK)
             s = sq_stage_barrier(k->tx, k->q, &barrier, err);
         if (s == EMQ_OK)

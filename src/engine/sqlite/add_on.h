@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The one function of this engine that takes a native handle, for emq_add_on(); it can be declared
- * without the store's headers.
+ * What this engine shows of its store, for echomq/effect.h; it can be declared without the store's
+ * headers.
  */
 #ifndef EMQ_ENGINE_SQLITE_ADD_ON_H
 #define EMQ_ENGINE_SQLITE_ADD_ON_H
@@ -15,5 +15,7 @@ struct sqlite3;
 emq_status emq__sqlite_add_on(struct emq__engine *e, struct sqlite3 *db,
                               const struct emq__add_req *req, struct emq__add_res *res,
                               struct emq__arena *mem, emq_error *err);
+
+const char *emq__sqlite_source_id(void);
 
 #endif

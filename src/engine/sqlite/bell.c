@@ -13,24 +13,14 @@
 #include "base/map.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { SLEEP_MAX_MS = 1000, POLL_MIN_MS = 1, POLL_MAX_MS = 50, SLICE_MS = 10 };
 enum { WAIT_QUEUES_MAX = 120 }; /* the kernel waits for at most 128 words at once */
-
-/* The side file: a page of header, then the words. */
-enum { HEADER_BYTES = 4096, MAP_BYTES = HEADER_BYTES + SQ_BELLS * 4 };
-struct side_header {
-    char magic[8];
-    _Atomic uint32_t test; /* the self-test writes here */
-};
-static const char side_magic[8] = "EMQBELL1";
 
 /* ---- futexes -------------------------------------------------------------------------------- */
 
@@ -86,88 +76,22 @@ static void wait_any(const struct watch *w, size_t n, int64_t until_us)
     sq_futex_wait(w[0].word, w[0].value, slice < until_us ? slice : until_us, w[0].shared);
 }
 
-/* ---- side file ------------------------------------------------------------------------------ */
-
-/* Two mappings and the file must show the same bytes at once, and the kernel must know the page as
- * one futex: network and some user-space file systems fail here. */
-static bool self_test(int fd, struct side_header *h)
-{
-    struct side_header *other = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    uint32_t r, back = 0;
-    bool ok;
-
-    if (other == MAP_FAILED)
-        return false;
-    emq__random(&r, sizeof r);
-    atomic_store(&h->test, r);
-    /* Another process may run its test at this moment: its value is as good as ours. */
-    ok =
-        pread(fd, &back, sizeof back, offsetof(struct side_header, test)) == (ssize_t)sizeof back &&
-        (back == r || back == atomic_load(&h->test)) &&
-        atomic_load(&other->test) == atomic_load(&h->test);
-    ok = ok && syscall(SYS_futex, &h->test, FUTEX_WAKE, 0, NULL, NULL, 0) >= 0;
-    (void)munmap(other, MAP_BYTES);
-    return ok;
-}
-
-int sq_side_open(const struct sq *s)
-{
-    struct stat db;
-    int fd = open(s->file.side, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-
-    if (fd < 0)
-        return errno == EEXIST ? open(s->file.side, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : fd;
-    /* As SQLite does for its log: whoever may use the file may use what stands beside it. */
-    if (stat(s->file.path, &db) == 0) {
-        if (geteuid() == 0)
-            (void)!fchown(fd, db.st_uid, db.st_gid);
-        (void)fchmod(fd, db.st_mode & 0666);
-    }
-    return fd;
-}
-
-static void *map_side(const struct sq *s)
-{
-    int fd = sq_side_open(s);
-    void *map = MAP_FAILED;
-
-    if (fd < 0)
-        return NULL;
-    /* Real blocks: a hole on a full disk would be a SIGBUS at the first ring. */
-    if (posix_fallocate(fd, 0, MAP_BYTES) == 0)
-        map = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map != MAP_FAILED) {
-        struct side_header *h = map;
-        char empty[sizeof h->magic] = {0};
-        if (memcmp(h->magic, empty, sizeof empty) == 0)
-            memcpy(h->magic, side_magic, sizeof side_magic);
-        if (memcmp(h->magic, side_magic, sizeof side_magic) != 0 || !self_test(fd, h)) {
-            (void)munmap(map, MAP_BYTES);
-            map = MAP_FAILED;
-        }
-    }
-    (void)close(fd); /* the mapping stays; OFD locks of the turns have descriptors of their own */
-    return map == MAP_FAILED ? NULL : map;
-}
-
 /* ---- looking at the file, where bells can't cross processes ----------------------------------- */
 
 static bool read_data_version(struct sq *s, int64_t *v)
 {
-    struct sq_bell *b = &s->bell;
-    sqlite3_stmt *st = NULL;
-    bool ok = false;
+    struct sq_conn *c = &s->bell.look;
+    sqlite3_stmt *st;
+    bool row = false;
 
     sq_set_enter(s);
-    if (sq_conn_ready(s, &b->look, s->sync, NULL) == EMQ_OK &&
-        sqlite3_prepare_v2(b->look.db, "PRAGMA data_version", -1, &st, NULL) == SQLITE_OK &&
-        sqlite3_step(st) == SQLITE_ROW) {
-        *v = sqlite3_column_int64(st, 0);
-        ok = true;
-    }
-    (void)sqlite3_finalize(st);
+    if (sq_conn_ready(s, c, s->sync, NULL) == EMQ_OK &&
+        (st = sq_stmt(c, SQ_SQL_data_version, NULL)) != NULL &&
+        sq_step(c, st, &row, "wait", NULL) == EMQ_OK && row)
+        *v = sq_col_i64(st, 0);
+    sq_conn_reset(c);
     sq_set_leave(s);
-    return ok;
+    return row;
 }
 
 static void look(struct sq *s)
@@ -192,31 +116,22 @@ emq_status sq_bell_open(struct sq *s, emq_error *err)
 
     if (rc != 0)
         return emq__fail(err, EMQ_E_SYSTEM, rc, "open", "mutex");
-    if (!sq_in_memory(s)) {
-        b->map = map_side(s);
-        b->poll = !b->map;
-    }
-    if (b->map) {
-        b->words = (void *)((char *)b->map + HEADER_BYTES);
-        return EMQ_OK;
-    }
-    b->words = calloc(SQ_BELLS, sizeof *b->words);
-    if (!b->words)
-        return emq__fail(err, EMQ_E_NOMEM, 0, "open", "bells");
-    if (b->poll) {
-        emq__log_write(
-            &s->log, EMQ_LOG_WARN,
-            "no shared memory in '%s': waiting workers look at the file every %d to %d ms",
-            s->file.side, POLL_MIN_MS, POLL_MAX_MS);
+    emq_status st =
+        sq_in_memory(s) ? EMQ_OK : sq_side_map(&s->file, &s->log, &b->map, &b->words, err);
+    b->poll = !b->map && !sq_in_memory(s);
+    if (st == EMQ_OK && !b->map && !(b->words = calloc(SQ_BELLS, sizeof *b->words)))
+        st = emq__fail(err, EMQ_E_NOMEM, 0, "open", "bells");
+    if (st != EMQ_OK)
+        pthread_mutex_destroy(&b->mu);
+    else if (b->poll)
         (void)read_data_version(s, &b->seen);
-    }
-    return EMQ_OK;
+    return st;
 }
 
 void sq_bell_close(struct sq_bell *b, bool forked)
 {
     if (b->map)
-        (void)munmap(b->map, MAP_BYTES);
+        sq_side_unmap(b->map);
     else
         free(b->words);
     if (!forked)

@@ -6,12 +6,11 @@
 #ifndef EMQ_ENGINE_SQLITE_BELL_H
 #define EMQ_ENGINE_SQLITE_BELL_H
 
+#include "engine/sqlite/side.h"
 #include "engine/sqlite/sqlite.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-enum { SQ_BELLS = 4096 };
 
 /* The bells that one transaction rings after its commit. */
 struct sq_rings {

@@ -63,6 +63,8 @@ emq_status sq_error(struct sq_conn *c, int rc, const char *where, emq_error *err
 
     if (!path || !*path)
         path = "memory";
+    if (((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_IOERR) && sq_short_of(e))
+        return sq_fail_path(e, "open what stands beside", path, err);
     /* What could not be created for lack of permission comes as CANTOPEN. */
     if (rc == SQLITE_CANTOPEN_SYMLINK ||
         ((rc & 0xff) == SQLITE_CANTOPEN && (e == EACCES || e == EPERM || e == EROFS)))
@@ -158,9 +160,33 @@ static emq_status open_in_set(struct sq *s, struct sq_conn *c, int sync, emq_err
         return st;
     }
     pthread_mutex_lock(&s->guard_mu);
-    sq_file_guard(&s->file);
+    st = sq_file_guard(&s->file, err);
     pthread_mutex_unlock(&s->guard_mu);
-    return EMQ_OK;
+    if (st != EMQ_OK)
+        sq_conn_close(c);
+    return st;
+}
+
+emq_status sq_conn_look(struct sq *s, struct sq_conn *c, bool *ready, emq_error *err)
+{
+    emq_status st = open_one(s, c, s->sync, err);
+
+    if (st == EMQ_OK)
+        st = sq_schema_look(s, c, ready, err);
+    sq_conn_reset(c);
+    if (st != EMQ_OK)
+        sq_conn_close(c);
+    return st;
+}
+
+/* Has c looked at the file that its path still names? */
+static bool looked(const struct sq *s, const struct sq_conn *c)
+{
+    int moved = 0;
+
+    return !s->set_up && c->db &&
+           sqlite3_file_control(c->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
+           !moved;
 }
 
 void sq_set_close(struct sq *s)
@@ -186,10 +212,13 @@ static emq_status open_set(struct sq *s, struct sq_conn *c, int sync, const char
                                          : "it was replaced by another program; opened anew";
     if (rescue && !atomic_load(&s->stale) && s->group.conn.db)
         sq_checkpoint_rescue(&s->group.conn);
-    sq_set_close(s);
+    if (!looked(s, c))
+        sq_set_close(s);
     s->set_up = false;
     emq_status st = sq_file_create(&s->file, err);
-    if (st == EMQ_OK)
+    if (c->db)
+        sq_conn_patience(s, c); /* the wait for the turn has used up what it had */
+    else if (st == EMQ_OK)
         st = open_one(s, c, sync, err);
     if (st == EMQ_OK)
         st = sq_setup(s, c, err);

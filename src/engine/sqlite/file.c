@@ -36,9 +36,34 @@ enum {
 
 static const char where_open[] = "open";
 
+int sq_open(const char *path, int flags)
+{
+    int fd = open(path, flags | O_CLOEXEC, 0600);
+
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int e = errno;
+    (void)close(fd);
+    errno = e;
+    return high;
+}
+
+bool sq_ofd_lock(int fd, short type, off_t at)
+{
+    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+
+    return fcntl(fd, F_OFD_SETLK, &l) == 0;
+}
+
+bool sq_short_of(int e)
+{
+    return e == EMFILE || e == ENFILE || e == ENOMEM;
+}
+
 /* ---- path ---------------------------------------------------------------------------------- */
 
-static emq_status fail_path(int e, const char *what, const char *path, emq_error *err)
+emq_status sq_fail_path(int e, const char *what, const char *path, emq_error *err)
 {
     switch (e) {
     case EACCES:
@@ -56,7 +81,8 @@ static emq_status fail_path(int e, const char *what, const char *path, emq_error
     case EMFILE:
     case ENFILE:
         return emq__fail(err, EMQ_E_SYSTEM, e, where_open,
-                         "can't %s '%s': too many open files; raise the limit", what, path);
+                         "can't %s '%s': too many open files: raise the limit (`ulimit -n`)", what,
+                         path);
     case ENOMEM: return emq__fail(err, EMQ_E_NOMEM, e, where_open, "can't %s '%s'", what, path);
     default:
         return emq__fail(err, EMQ_E_STORE, e, where_open, "can't %s '%s': %s", what, path,
@@ -95,7 +121,7 @@ static emq_status resolve_new(const char *path, char **out, emq_error *err)
             s = emq__fail(err, EMQ_E_STORE, e, where_open,
                           "there is no folder '%s' for the file '%s': create it first", dir, base);
         else
-            s = fail_path(e, "reach the folder", dir, err);
+            s = sq_fail_path(e, "reach the folder", dir, err);
     } else if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
         s = emq__fail(err, EMQ_E_STORE, ENOENT, where_open,
                       "'%s' is a symbolic link to a file that does not exist", path);
@@ -121,7 +147,7 @@ static emq_status resolve(const char *path, char **out, emq_error *err)
         if (errno == ENOENT)
             return emq__fail(err, EMQ_E_STORE, ENOENT, where_open,
                              "'%s' names a folder that does not exist, not a file", path);
-        return fail_path(errno, "reach", path, err);
+        return sq_fail_path(errno, "reach", path, err);
     }
     if (stat(real, &st) == 0 && !S_ISREG(st.st_mode)) {
         free(real);
@@ -148,9 +174,9 @@ static emq_status create(const char *path, emq_error *err)
     temp = join(path, "-new-", suffix);
     if (!temp)
         return emq__fail(err, EMQ_E_NOMEM, 0, where_open, "path of %zu bytes", strlen(path));
-    int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = sq_open(temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
     if (fd < 0) {
-        s = fail_path(errno, "create", path, err);
+        s = sq_fail_path(errno, "create", path, err);
         goto done;
     }
     int rc = fchmod(fd, 0600) == 0 ? 0 : errno; /* the umask may have taken bits away */
@@ -164,7 +190,7 @@ static emq_status create(const char *path, emq_error *err)
         (void)unlink(temp);
     }
     if (rc != 0 && rc != EEXIST)
-        s = fail_path(rc, "create", path, err);
+        s = sq_fail_path(rc, "create", path, err);
 done:
     free(temp);
     return s;
@@ -222,7 +248,7 @@ emq_status sq_file_init(struct sq_file *f, emq_str path, const struct emq__log *
     if (s == EMQ_OK)
         s = check_file_system(f->path, log, err);
     if (s == EMQ_OK && access(f->path, R_OK | W_OK) != 0)
-        s = fail_path(errno, "read and write", f->path, err);
+        s = sq_fail_path(errno, "read and write", f->path, err);
     if (s == EMQ_OK) {
         f->wal = join(f->path, "-wal", "");
         f->shm = join(f->path, "-shm", "");
@@ -266,7 +292,7 @@ emq_status sq_file_open_db(const struct sq_file *f, sqlite3 **db, emq_error *err
     if (rc == SQLITE_NOMEM)
         return emq__fail(err, EMQ_E_NOMEM, rc, where_open, "opening '%s'",
                          f->path ? f->path : ":memory:");
-    return fail_path(e ? e : EIO, "open", f->path ? f->path : ":memory:", err);
+    return sq_fail_path(e ? e : EIO, "open", f->path ? f->path : ":memory:", err);
 }
 
 /* ---- identity and guard -------------------------------------------------------------------- */
@@ -289,32 +315,39 @@ static bool fd_is(DIR *fds, const char *name, const struct sq_file_id *id)
     return fstatat(dirfd(fds), name, &st, 0) == 0 && st.st_dev == id->dev && st.st_ino == id->ino;
 }
 
-static bool ofd_lock(int fd, short type, off_t at)
+static DIR *own_fds(void)
 {
-    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+    int fd = sq_open("/proc/self/fd", O_RDONLY | O_DIRECTORY);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
-    return fcntl(fd, F_OFD_SETLK, &l) == 0;
+    if (fd >= 0 && !dir) {
+        int e = errno;
+        (void)close(fd);
+        errno = e;
+    }
+    return dir;
 }
 
 /* Sets (F_RDLCK) or drops (F_UNLCK) a lock of the open file description on every descriptor that
- * this process has of the file; SQLite's are among them and live as long as its connections. */
+ * this process has of the file; SQLite's are among them and live as long as its connections. How many
+ * there are; -1 with errno: they can't be listed. */
 static int lock_all(const struct sq_file_id *id, short type, off_t at, int *one)
 {
-    DIR *dir = opendir("/proc/self/fd");
+    DIR *dir = own_fds();
     struct dirent *e;
     int n = 0;
 
     if (!dir)
-        return 0;
+        return -1;
     while ((e = readdir(dir)) != NULL) {
         int64_t v;
         if (!emq__str_to_i64(emq_cstr(e->d_name), &v) || v < 0 || v > INT_MAX || v == dirfd(dir))
             continue;
         int fd = (int)v;
-        if (!fd_is(dir, e->d_name, id) || !ofd_lock(fd, type, at))
+        if (!fd_is(dir, e->d_name, id) || !sq_ofd_lock(fd, type, at))
             continue;
         if (!fd_is(dir, e->d_name, id)) { /* closed and used again in between */
-            (void)ofd_lock(fd, F_UNLCK, at);
+            (void)sq_ofd_lock(fd, F_UNLCK, at);
             continue;
         }
         if (one)
@@ -336,19 +369,25 @@ emq_status sq_file_remember(struct sq_file *f, emq_error *err)
     return EMQ_OK;
 }
 
-void sq_file_guard(struct sq_file *f)
+emq_status sq_file_guard(struct sq_file *f, emq_error *err)
 {
+    int shm_fd = -1;
+
     if (!f->path)
-        return;
+        return EMQ_OK;
     if (f->guard_at == 0) {
         /* A byte of our own, so that another handle of this process can't drop ours with its own. */
         uint16_t r;
         emq__random(&r, sizeof r);
         f->guard_at = LOCK_SHARED_FIRST + r % LOCK_SHARED_SIZE;
     }
-    f->shm_fd = -1;
-    f->guarded = lock_all(&f->db_id, F_RDLCK, f->guard_at, NULL) > 0;
-    f->guarded = lock_all(&f->shm_id, F_RDLCK, LOCK_SHM_ALIVE, &f->shm_fd) > 0 && f->guarded;
+    int db = lock_all(&f->db_id, F_RDLCK, f->guard_at, NULL);
+    int shm = db < 0 ? -1 : lock_all(&f->shm_id, F_RDLCK, LOCK_SHM_ALIVE, &shm_fd);
+    if ((db < 0 || shm < 0) && sq_short_of(errno))
+        return sq_fail_path(errno, "guard", f->path, err);
+    f->shm_fd = shm_fd;
+    f->guarded = db > 0 && shm > 0;
+    return EMQ_OK;
 }
 
 void sq_file_unguard(struct sq_file *f)

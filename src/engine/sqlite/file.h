@@ -25,6 +25,17 @@ struct sq_file {
     bool guarded;
 };
 
+/* open(), but never 0, 1 or 2: in a program that was started with these closed, its next printf would
+ * write into what was opened. */
+int sq_open(const char *path, int flags);
+/* Sets F_RDLCK or F_WRLCK, or drops F_UNLCK, a lock of the open file description on one byte. Does not
+ * wait: false when another holds it, or there are no such locks. */
+bool sq_ofd_lock(int fd, short type, off_t at);
+/* Is this errno a shortage that passes, of descriptors or memory? */
+bool sq_short_of(int e);
+/* The status and text of an errno: "can't <what> '<path>': ...". */
+emq_status sq_fail_path(int e, const char *what, const char *path, emq_error *err);
+
 /* Resolves the path and makes the file (0600 whatever the umask) if it is not there. */
 emq_status sq_file_init(struct sq_file *f, emq_str path, const struct emq__log *log,
                         emq_error *err);
@@ -36,8 +47,9 @@ emq_status sq_file_create(const struct sq_file *f, emq_error *err);
 /* After a connection has used the log for the first time: remembers which files these are. */
 emq_status sq_file_remember(struct sq_file *f, emq_error *err);
 /* Keeps others from deleting the log or resetting its index even when this process's POSIX locks are
- * lost; after each opened connection. */
-void sq_file_guard(struct sq_file *f);
+ * lost; after each opened connection. Fails only for want of a descriptor or memory; f->guarded says
+ * whether this system has such locks. */
+emq_status sq_file_guard(struct sq_file *f, emq_error *err);
 void sq_file_unguard(struct sq_file *f);
 /* Is the path still the file, and the log the log, that the connections have open? */
 bool sq_file_same(const struct sq_file *f);

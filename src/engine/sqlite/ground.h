@@ -66,6 +66,7 @@ struct sq {
     atomic_llong boot;       /* row number of this boot */
     atomic_bool log_suspect; /* an fsync of the log failed */
     atomic_bool take_hot;    /* see sq_take_hot() */
+    int64_t slice_us;        /* of one act, see sq_slice_over() */
     atomic_llong n_commits;  /* statistics, for tests */
 
     /* Every use of a connection holds it shared; all connections are closed and opened anew under it
@@ -106,6 +107,9 @@ void sq_one_lock(struct sq *s); /* nothing when not in memory */
 void sq_one_unlock(struct sq *s);
 
 /* conn.c */
+/* Opens c, which will be the first connection of the set, and looks: a file that is not ours, or of a
+ * newer schema, is refused before anything is made beside it. *ready: see sq_schema_look(). */
+emq_status sq_conn_look(struct sq *s, struct sq_conn *c, bool *ready, emq_error *err);
 /* Makes c usable: opens it if it is not, or the whole set anew when its locks were lost or the file or
  * its log replaced. The caller is in the set; it may be left and entered again in between. */
 emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *err);
@@ -118,6 +122,9 @@ void sq_conn_reset(struct sq_conn *c);
 int sq_conn_run(struct sq_conn *c, enum sq_sql id);
 
 /* tx.c */
+/* For an act's statements. Its pages still have to be written, and all of it together is to keep others
+ * waiting for 5 ms at most. */
+enum { SQ_SLICE_US = 2000 };
 emq_status sq_group_init(struct sq_group *g, emq_error *err);
 void sq_group_close(struct sq_group *g);
 /* Closes all connections; the caller has the set for itself. */
@@ -125,8 +132,5 @@ void sq_set_close(struct sq *s);
 /* read.c */
 emq_status sq_readers_init(struct sq_readers *r, emq_error *err);
 void sq_readers_close(struct sq_readers *r);
-
-/* bell.c: a descriptor of the side file, or -1 with errno. */
-int sq_side_open(const struct sq *s);
 
 #endif

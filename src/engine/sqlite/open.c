@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <time.h>
 #include <unistd.h>
@@ -148,15 +149,19 @@ static emq_status set_log_mode(struct sq *s, struct sq_conn *c, emq_error *err)
 
 emq_status sq_setup(struct sq *s, struct sq_conn *c, emq_error *err)
 {
-    emq_status st = sq_in_memory(s) ? EMQ_OK : set_log_mode(s, c, err);
+    bool ready;
+    emq_status st = sq_schema_look(s, c, &ready, err); /* a newer file keeps its mode, too */
 
+    sq_conn_reset(c);
+    if (st == EMQ_OK && !sq_in_memory(s))
+        st = set_log_mode(s, c, err);
     if (st == EMQ_OK)
         st = sq_schema_setup(s, c, err);
     sq_conn_reset(c);
     if (st == EMQ_OK)
         st = sq_file_remember(&s->file, err);
     if (st == EMQ_OK)
-        sq_file_guard(&s->file);
+        st = sq_file_guard(&s->file, err);
     return st;
 }
 
@@ -196,19 +201,22 @@ static emq_status check_library(emq_error *err)
 /* What must be torn down, in the order in which it was set up. */
 enum stage { NOTHING, FILE_FOUND, MUTEXES, GROUP, READERS, BELL, ALL };
 
-static struct sq_turn *new_turn(const struct sq *s, bool first)
+/* Without a side file, or when another has just deleted it, there are no turns. */
+static emq_status new_turns(struct sq *s, emq_error *err)
 {
-    int fd = s->bell.map ? sq_side_open(s) : -1;
+    struct {
+        struct sq_turn **turn;
+        bool first;
+    } list[] = {{&s->group.turn, false}, {&s->renewal_turn, true}, {&s->checkpoint.turn, false}};
 
-    return fd < 0 ? NULL : sq_turn_new(fd, first);
-}
-
-static void new_turns(struct sq *s)
-{
-    s->group.turn = new_turn(s, false);
-    s->renewal_turn = new_turn(s, true);
-    s->checkpoint.turn = new_turn(s, false);
+    for (size_t i = 0; s->bell.map && i < EMQ_ARRAY_LEN(list); i++) {
+        int fd = sq_side_open(&s->file);
+        if (fd < 0 && sq_short_of(errno))
+            return sq_fail_path(errno, "open", s->file.side, err);
+        *list[i].turn = fd < 0 ? NULL : sq_turn_new(fd, list[i].first);
+    }
     sq_turn_user(s->group.turn);
+    return EMQ_OK;
 }
 
 static void free_turns(struct sq *s, bool forked)
@@ -278,12 +286,12 @@ static emq_status init_mutexes(struct sq *s, emq_error *err)
     return EMQ_OK;
 }
 
-/* Setting up may write: in turn, or busy processes would leave no gap for this one. */
-static emq_status first_connection(struct sq *s, emq_error *err)
+/* Setting up writes: in turn, or busy processes would leave no gap for this one. */
+static emq_status first_connection(struct sq *s, bool ready, emq_error *err)
 {
-    new_turns(s);
     enum sq_turn_result turn =
-        sq_turn_take(s->group.turn, sq_monotonic_us() + s->io_timeout_ms * 800);
+        ready ? SQ_TURN_NONE
+              : sq_turn_take(s->group.turn, sq_monotonic_us() + s->io_timeout_ms * 800);
     sq_set_enter(s);
     emq_status st = sq_conn_ready(s, sq_in_memory(s) ? &s->one : &s->group.conn, s->sync, err);
     sq_set_leave(s);
@@ -295,6 +303,7 @@ static emq_status first_connection(struct sq *s, emq_error *err)
 static emq_status set_up(struct sq *s, const struct emq__engine_config *cfg, enum stage *have,
                          emq_error *err)
 {
+    bool ready = false;
     emq_status st = check_library(err);
 
     if (st == EMQ_OK)
@@ -307,10 +316,14 @@ static emq_status set_up(struct sq *s, const struct emq__engine_config *cfg, enu
         *have = GROUP;
     if (st == EMQ_OK && (st = sq_readers_init(&s->readers, err)) == EMQ_OK)
         *have = READERS;
+    if (st == EMQ_OK && !sq_in_memory(s))
+        st = sq_conn_look(s, &s->group.conn, &ready, err);
     if (st == EMQ_OK && (st = sq_bell_open(s, err)) == EMQ_OK)
         *have = BELL;
     if (st == EMQ_OK)
-        st = first_connection(s, err);
+        st = new_turns(s, err);
+    if (st == EMQ_OK)
+        st = first_connection(s, ready, err);
     if (st == EMQ_OK && !sq_in_memory(s))
         st = sq_checkpoint_start(s, err);
     if (st == EMQ_OK)
@@ -333,6 +346,7 @@ emq_status emq__sqlite_open(struct emq__engine **out, const struct emq__engine_c
     s->pid = getpid();
     s->io_timeout_ms = cfg->io_timeout_ms > 0 ? cfg->io_timeout_ms : IO_TIMEOUT_DEFAULT_MS;
     s->stopped = cfg->stop_clock;
+    s->slice_us = s->stopped ? INT64_MAX : SQ_SLICE_US;
     s->stopped_wall_ms = emq__wall_ms();
     s->stopped_boot_ms = emq__mono_now().us / 1000;
     emq_status st = set_up(s, cfg, &have, err);

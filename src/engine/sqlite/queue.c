@@ -123,8 +123,7 @@ static emq_status queue_make(struct sq_tx *tx, struct sq_queue *q, bool visible,
 
 static void queue_init(struct sq_queue *q, emq_str prefix, emq_str name)
 {
-    *q = (struct sq_queue){
-        .prefix = prefix, .name = name, .max_events = SQ_EVENTS_DEFAULT, .trim_left = 2 * SQ_SLICE};
+    *q = (struct sq_queue){.prefix = prefix, .name = name, .max_events = SQ_EVENTS_DEFAULT};
     emq__buf_init(&q->events, EVENT_BYTES_MAX);
 }
 
@@ -229,7 +228,7 @@ static emq_status on_queue(struct sq_tx *tx, void *arg, emq_error *err)
     if (s == EMQ_OK && q.publishing > 0) {
         a->again = true;
         if (!a->read)
-            s = sq_stage_place(tx, &q, SQ_SLICE, err);
+            s = sq_stage_place(tx, &q, err);
     } else if (s == EMQ_OK) {
         s = a->fn(tx, &q, a->arg, err);
     }

@@ -8,7 +8,10 @@
 
 #include "base/str.h"
 
-enum { CHUNK = 64 }; /* records looked at in one go */
+enum {
+    CHUNK = 64,             /* records looked at in one go */
+    TRIM_MAX = 2 * SQ_SLICE /* removed by one act at most */
+};
 
 struct old {
     int64_t jid, ord1, ord2;
@@ -74,9 +77,17 @@ static emq_status remove_oldest(struct sq_tx *tx, struct sq_queue *q, int32_t st
         s = delete_oldest(tx, q, state, list, n, err);
     sq_count(q, state, -n);
     q->totals.removed += n;
-    q->trim_left -= n;
+    q->trimmed += n;
     *removed = n;
     return s;
+}
+
+/* More than an act may remove is left to the finishes that follow; each may remove two, so that they
+ * catch up. */
+static bool may_trim(const struct sq_tx *tx, const struct sq_queue *q)
+{
+    return q->trimmed < TRIM_MAX &&
+           (q->trimmed < 2 * q->finished || !sq_slice_over(tx, q->trimmed));
 }
 
 static emq_status retain(struct sq_tx *tx, struct sq_queue *q, int32_t state, struct emq__keep keep,
@@ -85,14 +96,14 @@ static emq_status retain(struct sq_tx *tx, struct sq_queue *q, int32_t state, st
     emq_status s = EMQ_OK;
     int64_t removed = 1;
 
-    while (s == EMQ_OK && removed > 0 && q->trim_left > 0 && keep.count > 0 &&
+    while (s == EMQ_OK && removed > 0 && may_trim(tx, q) && keep.count > 0 &&
            q->count[state] > keep.count)
         s = remove_oldest(tx, q, state, q->count[state] - keep.count, 0, &removed, err);
     if (keep.age_ms <= 0)
         return s;
     int64_t until = tx->now_ms - keep.age_ms;
     removed = 1;
-    while (s == EMQ_OK && removed > 0 && q->trim_left > 0 && q->oldest[state] <= until)
+    while (s == EMQ_OK && removed > 0 && may_trim(tx, q) && q->oldest[state] <= until)
         s = remove_oldest(tx, q, state, 0, until, &removed, err);
     return s;
 }
@@ -209,6 +220,7 @@ static void count_finish(struct sq_queue *q, int32_t from, int32_t state)
         q->totals.completed++;
     else
         q->totals.failed++;
+    q->finished++;
     q->wake_events = true;
     if (from == EMQ_ACTIVE && q->concurrency > 0)
         q->wake = true; /* a slot is free */

@@ -22,9 +22,9 @@
 enum { SQ_STAGED = 8, SQ_STATES = 9 };
 enum { SQ_SIDE_DATA = 1, SQ_SIDE_RESULT = 2, SQ_SIDE_DEPENDENCY = 4, SQ_SIDE_HISTORY = 8 };
 enum {
-    SQ_INLINE_MAX = 1024,   /* longer payloads live in emq_data, emq_result */
-    SQ_SLICE = 1000,        /* jobs moved by one act without being asked for: promotion, placing */
-    SQ_EVENT_ROW_MAX = 100, /* events in one row of emq_event */
+    SQ_INLINE_MAX = 1024,     /* longer payloads live in emq_data, emq_result */
+    SQ_SLICE = 1000,          /* jobs that one act moves unasked, at most; its time ends it, too */
+    SQ_EVENT_ROW_MAX = 100,   /* events in one row of emq_event */
     SQ_EVENTS_DEFAULT = 10000 /* opts.maxLenEvents when it is not set */
 };
 
@@ -55,7 +55,8 @@ struct sq_queue {
     bool wake_events; /* and the other one, for those who wait for results; events set it too */
     struct emq__buf events; /* lines not yet stored */
     int64_t n_events;
-    int64_t trim_left; /* records that retention may still remove in this act */
+    /* in this act: jobs that ended, records that retention has removed */
+    int64_t finished, trimmed;
     bool
         trim_later; /* retention of finished jobs waits until sq_retain_now(), a gain for batches */
     bool trim[SQ_STATES];

@@ -8,6 +8,7 @@
  *   tx.c        write and read transactions: groups of calls share commits, doubts are named
  *   turn.c      fair turns of processes at the write lock (OFD locks on the side file)
  *   bell.c      wake-ups between threads and processes (futex words in the side file)
+ *   side.c      the side file itself: making, checking, mapping it
  *   checkpoint.c  the checkpoint thread
  *   schema.c    creating, checking and migrating the schema (sql/schema.sql)
  *   row.c       shared row work: read a job, move it between states, counters, events, retention
@@ -48,6 +49,7 @@ struct sq_tx {
     int64_t boot_ms;      /* lock clock (CLOCK_BOOTTIME), taken at the same moment */
     int64_t boot_ms_late; /* lock clock after the write lock was got: for new lock ends */
     bool write;
+    int64_t slice_end_us;   /* CLOCK_MONOTONIC: see sq_slice_over() */
     struct sq_rings *rings; /* bells to ring after the commit; NULL = nobody will (add_on) */
 };
 
@@ -84,6 +86,10 @@ emq_status sq_write(struct sq *s, sq_fn fn, void *arg, emq_error *err);
 emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err);
 /* Runs fn inside a read transaction: one snapshot. */
 emq_status sq_read(struct sq *s, sq_fn fn, void *arg, emq_error *err);
+/* Inside fn, for work that may be left to the next act, after `done` jobs of it: is it enough? True when
+ * the act has had its time, but not before SQ_SLICE_MIN jobs, so that every act gets on. */
+enum { SQ_SLICE_MIN = 32 };
+bool sq_slice_over(const struct sq_tx *tx, int64_t done);
 /* Inside fn: ring this queue's bell after the commit: one waiter wakes. Acts that make work ready call
  * it, and takes that leave work behind (the woken one wakes the next). */
 void sq_ring_later(struct sq_tx *tx, emq_str prefix, emq_str queue);
@@ -106,8 +112,11 @@ emq_status sq_borrow_begin(struct sq *s, sqlite3 *db, struct sq_conn *c, struct 
                            emq_error *err);
 void sq_borrow_end(struct sq_conn *c);
 
-/* schema.c: called by open (and after the file was replaced) with a connection outside a transaction;
- * begins and ends its own. Calls sq_set_boot(). */
+/* schema.c: looks without changing anything. *ready: the schema is ours and this boot is known, so that
+ * nothing needs to be written; sq_set_boot() was called then. E_VERSION: a newer schema. */
+emq_status sq_schema_look(struct sq *s, struct sq_conn *c, bool *ready, emq_error *err);
+/* Called by open (and after the file was replaced) with a connection outside a transaction: makes ready
+ * what is not, in a transaction of its own. Calls sq_set_boot(). */
 emq_status sq_schema_setup(struct sq *s, struct sq_conn *c, emq_error *err);
 /* The schema's version must still be ours. E_VERSION otherwise. sq_write() calls it once a transaction, so that
  * acts need not; emq__sqlite_add_on() calls it itself. */

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stages: see stage.h. What the publication costs: one statement a queue, and up to SQ_SLICE jobs
- * placed at once. A stage whose jobs have dedup ids, or lifo, is placed whole by its publication,
+ * Stages: see stage.h. What the publication costs: one statement a queue, and a slice of jobs placed at
+ * once. A stage whose jobs have dedup ids, or lifo, is placed whole by its publication,
  * because they decide against what is there at that moment.
  */
 #include "engine/sqlite/stage.h"
 
 #include "base/error.h"
 
-enum { PARTS = 64 }; /* queues of one stage that are read in one go */
+enum {
+    PARTS = 64, /* queues of one stage that are read in one go */
+    PAGE = 100  /* jobs that are read in one go */
+};
 
 struct part {
     int64_t qid, last, by[SQ_STATES];
@@ -199,7 +202,8 @@ static emq_status put_in_place(struct sq_tx *tx, struct sq_queue *q, const struc
     return bind_run(tx, SQ_SQL_job_place, v, 5, err);
 }
 
-emq_status sq_stage_place(struct sq_tx *tx, struct sq_queue *q, int64_t limit, emq_error *err)
+/* A page of the oldest published stage; with its last page the stage ends. */
+static emq_status place_page(struct sq_tx *tx, struct sq_queue *q, int64_t *placed, emq_error *err)
 {
     struct emq__arena mem = {0};
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_stage_queue_oldest, err);
@@ -219,12 +223,15 @@ emq_status sq_stage_place(struct sq_tx *tx, struct sq_queue *q, int64_t limit, e
         next = sq_col_i64(st, 2);
     }
     sqlite3_reset(st);
+    if (s == EMQ_OK && !found)
+        q->publishing = 0;
     if (s != EMQ_OK || !found)
         return s;
-    s = staged_read(tx, q, sid, next, limit, &mem, &list, &n, err);
+    s = staged_read(tx, q, sid, next, PAGE, &mem, &list, &n, err);
     for (size_t i = 0; s == EMQ_OK && i < n; i++)
         s = put_in_place(tx, q, &list[i], base + list[i].seq, err);
-    if (s == EMQ_OK && (int64_t)n < limit) {
+    *placed += (int64_t)n;
+    if (s == EMQ_OK && n < PAGE) {
         const int64_t v[] = {q->qid, sid};
         q->publishing--;
         s = bind_run(tx, SQ_SQL_stage_queue_delete, v, 2, err);
@@ -232,8 +239,18 @@ emq_status sq_stage_place(struct sq_tx *tx, struct sq_queue *q, int64_t limit, e
         const int64_t v[] = {q->qid, sid, list[n - 1].seq + 1};
         s = bind_run(tx, SQ_SQL_stage_queue_next, v, 3, err);
     }
-    q->dirty = true;
     emq__arena_free(&mem);
+    return s;
+}
+
+emq_status sq_stage_place(struct sq_tx *tx, struct sq_queue *q, emq_error *err)
+{
+    int64_t placed = 0;
+    emq_status s = EMQ_OK;
+
+    while (s == EMQ_OK && q->publishing > 0 && placed < SQ_SLICE && !sq_slice_over(tx, placed))
+        s = place_page(tx, q, &placed, err);
+    q->dirty = true;
     return s;
 }
 
@@ -325,15 +342,15 @@ static emq_status publish_eager(struct sq_tx *tx, struct sq_queue *q, int64_t si
 {
     const int64_t v[] = {q->qid, sid};
     int64_t from = 0;
-    size_t n = SQ_SLICE;
+    size_t n = PAGE;
     emq_status s = EMQ_OK;
 
     while (q->publishing > 0 && s == EMQ_OK) /* an earlier one goes before */
-        s = sq_stage_place(tx, q, SQ_SLICE, err);
-    while (s == EMQ_OK && n == SQ_SLICE) {
+        s = sq_stage_place(tx, q, err);
+    while (s == EMQ_OK && n == PAGE) {
         struct emq__arena mem = {0};
         struct staged *list = NULL;
-        s = staged_read(tx, q, sid, from, SQ_SLICE, &mem, &list, &n, err);
+        s = staged_read(tx, q, sid, from, PAGE, &mem, &list, &n, err);
         for (size_t i = 0; s == EMQ_OK && i < n; i++)
             s = decide_one(tx, q, &list[i], count, &mem, err);
         if (n > 0)
@@ -357,7 +374,7 @@ static emq_status publish_lazy(struct sq_tx *tx, struct sq_queue *q, int64_t sid
         q->totals.added += part->by[states[i]];
         *count += part->by[states[i]];
     }
-    return s == EMQ_OK ? sq_stage_place(tx, q, SQ_SLICE, err) : s;
+    return s == EMQ_OK ? sq_stage_place(tx, q, err) : s;
 }
 
 static emq_status queue_name(struct sq_tx *tx, int64_t qid, struct emq__arena *mem, emq_str *out,
@@ -459,7 +476,8 @@ emq_status sq_stage_any_expired(struct sq_tx *tx, bool *any, emq_error *err)
     return look(tx, SQ_SQL_stage_expired, &before, 1, &sid, any, err);
 }
 
-emq_status sq_stage_expire(struct sq_tx *tx, int64_t limit, bool *more, emq_error *err)
+/* A page of one expired stage; *more = false: there is none. */
+static emq_status expire_page(struct sq_tx *tx, int64_t *removed, bool *more, emq_error *err)
 {
     const int64_t before = tx->now_ms - SQ_STAGE_LIFE_MS;
     struct emq__arena mem = {0};
@@ -477,12 +495,26 @@ emq_status sq_stage_expire(struct sq_tx *tx, int64_t limit, bool *more, emq_erro
         const struct sq_queue q = {.qid = list[0].qid};
         const int64_t v[] = {q.qid, sid};
         struct staged *jobs = NULL;
-        s = staged_read(tx, &q, sid, 0, limit, &mem, &jobs, &n, err);
+        s = staged_read(tx, &q, sid, 0, PAGE, &mem, &jobs, &n, err);
         for (size_t i = 0; s == EMQ_OK && i < n; i++)
             s = sq_delete_rows(tx, jobs[i].jid, SQ_SIDE_DATA, 0, err);
-        if (s == EMQ_OK && (int64_t)n < limit)
+        if (s == EMQ_OK && n < PAGE)
             s = bind_run(tx, SQ_SQL_stage_queue_delete, v, 2, err);
     }
+    *removed += (int64_t)n;
     emq__arena_free(&mem);
+    return s;
+}
+
+emq_status sq_stage_expire(struct sq_tx *tx, bool *more, emq_error *err)
+{
+    int64_t removed = 0;
+    emq_status s = EMQ_OK;
+
+    for (*more = true; s == EMQ_OK && *more;) {
+        s = expire_page(tx, &removed, more, err);
+        if (removed >= SQ_SLICE || sq_slice_over(tx, removed))
+            break;
+    }
     return s;
 }

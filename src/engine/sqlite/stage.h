@@ -54,9 +54,9 @@ emq_status sq_stage_count(struct sq_tx *tx, const struct sq_stage *stage, const 
 emq_status sq_stage_state(struct sq_tx *tx, const struct sq_queue *q, const struct sq_row *row,
                           int32_t *state, bool *expired, emq_error *err);
 
-/* Puts the next jobs of the oldest published stage in their places, with their events; at most
- * `limit`. Nothing when there is none. */
-emq_status sq_stage_place(struct sq_tx *tx, struct sq_queue *q, int64_t limit, emq_error *err);
+/* Puts the next jobs of published stages in their places, the oldest stage first, with their events: a
+ * slice, at most SQ_SLICE jobs. Nothing when there is none. */
+emq_status sq_stage_place(struct sq_tx *tx, struct sq_queue *q, emq_error *err);
 /* Positions from here on wait for a stage; INT64_MAX = none does. */
 emq_status sq_stage_barrier(struct sq_tx *tx, const struct sq_queue *q, int64_t *pos,
                             emq_error *err);
@@ -65,8 +65,9 @@ emq_status sq_stage_publish(struct sq_tx *tx, emq_str prefix, emq_str name, int6
                             emq_error *err);
 /* Is there an expired stage? (reading) */
 emq_status sq_stage_any_expired(struct sq_tx *tx, bool *any, emq_error *err);
-/* Removes at most `limit` jobs of one expired stage, and the stage when nothing is left of it. */
-emq_status sq_stage_expire(struct sq_tx *tx, int64_t limit, bool *more, emq_error *err);
+/* Removes a slice of one expired stage, and the stage when nothing is left of it. *more: there may be
+ * more to remove, of this one or another. */
+emq_status sq_stage_expire(struct sq_tx *tx, bool *more, emq_error *err);
 
 /* Dedup at the add of a job (dedup.c): may it be added? EMQ_OK: yes, and it holds the id now.
  * EMQ_DEDUPLICATED: *owner and *owner_state say which job stands in the way. */

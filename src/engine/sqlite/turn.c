@@ -11,6 +11,7 @@
 #include "engine/sqlite/turn.h"
 
 #include "engine/sqlite/bell.h"
+#include "engine/sqlite/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BYTE_Q = 0, BYTE_M = 1, BYTE_USER = 2 };
 enum { DISTRUST_MS = 30000, CLOSE_MS = 200 };
 
 struct sq_turn {
@@ -33,13 +33,6 @@ struct sq_turn {
     bool wanted, granted;
     bool closing, gone;
 };
-
-static bool try_lock(int fd, short type, off_t at)
-{
-    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
-
-    return fcntl(fd, F_OFD_SETLK, &l) == 0;
-}
 
 static bool wait_lock(int fd, off_t at)
 {
@@ -87,12 +80,12 @@ static void destroy(struct sq_turn *t)
 
 static bool wait_in_kernel(const struct sq_turn *t)
 {
-    bool got = t->first || wait_lock(t->fd, BYTE_Q);
+    bool got = t->first || wait_lock(t->fd, SQ_BYTE_Q);
 
     if (got)
-        got = wait_lock(t->fd, BYTE_M);
+        got = wait_lock(t->fd, SQ_BYTE_M);
     if (!t->first)
-        (void)try_lock(t->fd, F_UNLCK, BYTE_Q);
+        (void)sq_ofd_lock(t->fd, F_UNLCK, SQ_BYTE_Q);
     return got;
 }
 
@@ -115,7 +108,7 @@ static void *run(void *arg)
         if (got && t->wanted && !t->closing)
             t->granted = true;
         else if (got)
-            (void)try_lock(t->fd, F_UNLCK, BYTE_M);
+            (void)sq_ofd_lock(t->fd, F_UNLCK, SQ_BYTE_M);
         if (!got)
             t->wanted = false; /* no memory for locks: the caller goes on without */
         pthread_cond_broadcast(&t->changed);
@@ -145,12 +138,12 @@ static bool start(struct sq_turn *t)
 static bool take_now(const struct sq_turn *t)
 {
     if (t->first)
-        return try_lock(t->fd, F_WRLCK, BYTE_M);
-    if (!try_lock(t->fd, F_WRLCK, BYTE_Q))
+        return sq_ofd_lock(t->fd, F_WRLCK, SQ_BYTE_M);
+    if (!sq_ofd_lock(t->fd, F_WRLCK, SQ_BYTE_Q))
         return false;
-    if (!try_lock(t->fd, F_WRLCK, BYTE_M))
+    if (!sq_ofd_lock(t->fd, F_WRLCK, SQ_BYTE_M))
         return false; /* Q is kept: the thread goes on from here */
-    (void)try_lock(t->fd, F_UNLCK, BYTE_Q);
+    (void)sq_ofd_lock(t->fd, F_UNLCK, SQ_BYTE_Q);
     return true;
 }
 
@@ -171,7 +164,7 @@ enum sq_turn_result sq_turn_take(struct sq_turn *t, int64_t until_us)
         got = t->granted;
         t->wanted = t->granted = false;
     } else if (!got && !t->waiting) {
-        (void)try_lock(t->fd, F_UNLCK, BYTE_Q); /* no thread to wait with */
+        (void)sq_ofd_lock(t->fd, F_UNLCK, SQ_BYTE_Q); /* no thread to wait with */
     }
     pthread_mutex_unlock(&t->mu);
     return got ? SQ_TURN_MINE : SQ_TURN_LATE;
@@ -179,7 +172,7 @@ enum sq_turn_result sq_turn_take(struct sq_turn *t, int64_t until_us)
 
 void sq_turn_give(struct sq_turn *t)
 {
-    (void)try_lock(t->fd, F_UNLCK, BYTE_M);
+    (void)sq_ofd_lock(t->fd, F_UNLCK, SQ_BYTE_M);
 }
 
 void sq_turn_distrust(struct sq_turn *t)
@@ -191,12 +184,12 @@ void sq_turn_distrust(struct sq_turn *t)
 void sq_turn_user(struct sq_turn *t)
 {
     if (t)
-        (void)try_lock(t->fd, F_RDLCK, BYTE_USER);
+        (void)sq_ofd_lock(t->fd, F_RDLCK, SQ_BYTE_USER);
 }
 
 bool sq_turn_last_user(struct sq_turn *t)
 {
-    return !t || try_lock(t->fd, F_WRLCK, BYTE_USER);
+    return !t || sq_ofd_lock(t->fd, F_WRLCK, SQ_BYTE_USER);
 }
 
 void sq_turn_free(struct sq_turn *t, bool forked)

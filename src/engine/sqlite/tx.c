@@ -166,6 +166,7 @@ static emq_status run_op(struct sq_tx *tx, struct sq_op *op, bool alone)
 
     tx->now_ms = op->now_ms;
     tx->boot_ms = op->boot_ms;
+    tx->slice_end_us = emq__sat_add(sq_monotonic_us(), tx->s->slice_us);
     if (!alone) {
         int rc = sq_conn_run(c, SQ_SQL_savepoint);
         if (rc != SQLITE_OK)
@@ -474,6 +475,11 @@ emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err)
     pthread_mutex_unlock(&s->renewal_mu);
     sq_bell_ring(s, &rings);
     return op.status;
+}
+
+bool sq_slice_over(const struct sq_tx *tx, int64_t done)
+{
+    return done >= SQ_SLICE_MIN && sq_monotonic_us() >= tx->slice_end_us;
 }
 
 emq_status sq_group_init(struct sq_group *g, emq_error *err)

@@ -22,3 +22,7 @@ RELEASE op;
 
 -- name: savepoint_undo
 ROLLBACK TO op;
+
+-- Changes when another connection has committed.
+-- name: data_version
+PRAGMA data_version;

@@ -6,8 +6,13 @@
 -- name: schema_version
 SELECT version FROM emq_schema WHERE one = 1;
 
--- name: schema_exists
-SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'emq_schema';
+-- name: schema_tables
+SELECT count(*), count(*) FILTER (WHERE name = 'emq_schema') FROM sqlite_schema
+WHERE type = 'table' AND name IN (
+    'emq_schema', 'emq_boot', 'emq_queue', 'emq_meta', 'emq_job', 'emq_data', 'emq_result',
+    'emq_log', 'emq_dependency', 'emq_dedup', 'emq_dedup_next', 'emq_event', 'emq_receipt',
+    'emq_stage', 'emq_stage_queue', 'emq_history', 'emq_scheduler', 'emq_metric', 'emq_worker',
+    'emq_marker');
 
 -- name: schema_set_version
 UPDATE emq_schema SET version = ?1 WHERE one = 1;
