@@ -79,6 +79,9 @@ static inline emq_str emq_cstr(const char *text)
     X(CANCELLED, 8, "the wait was interrupted")                                    \
     X(FAILED, 9, "the job failed for good")                                        \
     X(LOCKED, 10, "the job is being worked on")                                    \
+    X(CONFLICT, 11, "this effect was claimed with another payload")                \
+    X(PARKED, 12, "an effect is in doubt; it waits for a decision")                \
+    X(EFFECT_DONE, 13, "its effect is recorded as done: keep it, or redo it?")     \
     X(E_INVALID, -1, "an argument is outside its documented range")                \
     X(E_NOMEM, -2, "out of memory")                                                \
     X(E_STORE, -3, "the store failed")                                             \
@@ -333,7 +336,7 @@ ECHOMQ_API int64_t emq_job_processed_at_ms(const emq_job *j); /* last hand-out; 
 ECHOMQ_API int64_t emq_job_finished_at_ms(const emq_job *j);  /* 0 = not finished */
 ECHOMQ_API int64_t emq_job_lock_until_ms(const emq_job *j);   /* active: end of the lock; else 0 */
 /* prefix, queue, id and creation time: the same for every attempt of this job, another for a later
- * job that uses the id again. Give it to whoever can honour an idempotency key. */
+ * job that uses the id again, and after EMQ_RETRY_REDO_EFFECT. Give it to whoever can honour an idempotency key. */
 ECHOMQ_API emq_str emq_job_idempotency_key(const emq_job *j);
 /* The job as one JSON object with BullMQ's names, as `emq show --json` prints it. */
 ECHOMQ_API emq_str emq_job_json(const emq_job *j);
@@ -504,7 +507,11 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_events(emq_client *c, emq_str queue,
  * EMQ_LOCKED: remove of an active job under a live lock; use cancel, or wait. set_priority of a job
  * that does not wait counts from its next return to the line. */
 typedef enum emq_retry_flags {
-    EMQ_RETRY_RESET_ATTEMPTS = 1 /* full budget and backoff from the start; else one more run */
+    EMQ_RETRY_RESET_ATTEMPTS = 1, /* full budget and backoff from the start; else one more run */
+    /* For a job with an effect that is recorded as done (effect.h); without one of them such a job is not
+     * retried: EMQ_EFFECT_DONE. */
+    EMQ_RETRY_KEEP_EFFECT = 2, /* the next run finds it done */
+    EMQ_RETRY_REDO_EFFECT = 4  /* its markers go, and its idempotency key becomes another */
 } emq_retry_flags;
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_retry(emq_client *c, emq_str queue, emq_str id,
                                                   int flags, emq_error *err);

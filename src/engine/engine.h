@@ -241,14 +241,15 @@ enum emq__write_kind {
     EMQ__WRITE_PROGRESS = 1,
     EMQ__WRITE_DATA,
     EMQ__WRITE_LOG,
-    EMQ__WRITE_CLEAR_LOGS
+    EMQ__WRITE_CLEAR_LOGS,
+    EMQ__WRITE_NOTE /* an entry of the history, "note"; by an administrator's name alone */
 };
 struct emq__write_req {
     struct emq__call call;
     emq_str prefix, queue, id;
     struct emq__auth auth;
     enum emq__write_kind kind;
-    struct emq__payload value; /* PROGRESS: JSON; LOG: text */
+    struct emq__payload value; /* PROGRESS: JSON; LOG, NOTE: text */
     int64_t keep;              /* LOG, CLEAR_LOGS: lines kept; -1 = all */
 };
 /* EMQ_OK, EMQ_LOST, EMQ_NOT_FOUND. An owner's token is compared with the job's in the same act. */
@@ -265,12 +266,19 @@ enum emq__change_kind {
     EMQ__CHANGE_REMOVE,    /* not under a live lock: LOCKED */
     EMQ__CHANGE_CANCEL /* active: flag for the owner; finished: WRONG_STATE; else failed "cancelled" */
 };
+/* RETRY of a job with a marker that is done. */
+enum emq__effects {
+    EMQ__EFFECTS_ASK = 0, /* outcome EMQ_EFFECT_DONE, nothing changes; bulk passes over it */
+    EMQ__EFFECTS_KEEP,
+    EMQ__EFFECTS_REDO /* its markers go, its `redo` grows by one */
+};
 struct emq__change {
     enum emq__change_kind kind;
     emq_str admin;
     int64_t delay_ms;
     int32_t priority;
     bool lifo, reset_attempts;
+    enum emq__effects effects;
 };
 struct emq__change_req {
     struct emq__call call;
@@ -284,6 +292,82 @@ struct emq__change_res {
     int64_t now_ms;
     struct emq__settled *changed;
     size_t n;
+};
+
+/* ---- effects ----------------------------------------------------------------------------- */
+
+/* Consumer idempotency: what is known of one effect of one job. Its key is the job's identity (prefix,
+ * queue, id, creation time) and a step. It says nothing about adding: that is dedup. */
+enum emq__marker_state {
+    EMQ__MARKER_FRESH = 1, /* this very call claimed it */
+    EMQ__MARKER_DONE,
+    EMQ__MARKER_IN_DOUBT, /* claimed by an earlier hand-out, whose lock is gone; never marked done */
+    EMQ__MARKER_BUSY      /* claimed by this very hand-out before, not done; in lists: by the living one */
+};
+struct emq__marker {
+    emq_str id, step;
+    emq_str token; /* of the hand-out that claimed it last; done by an administrator: empty */
+    emq_str fingerprint;
+    struct emq__payload result; /* DONE */
+    int64_t timestamp_at_ms;    /* of the job */
+    int64_t claimed_at_ms, done_at_ms, expires_at_ms;
+    int32_t state;
+};
+
+enum emq__mark_kind {
+    EMQ__MARK_CLAIM = 1, /* free: FRESH, claimed. Else nothing changes, and the state is told */
+    EMQ__MARK_TAKE_OVER, /* the same, but what is IN_DOUBT or BUSY becomes FRESH, this hand-out's */
+    EMQ__MARK_DONE,      /* claimed by this hand-out: done, with its result */
+    EMQ__MARK_RELEASE,   /* claimed by this hand-out: gone, as if never claimed */
+    EMQ__MARK_SETTLE,    /* an administrator: done, whatever it was; makes one if there is none */
+    EMQ__MARK_FORGET     /* an administrator: gone */
+};
+/* Compares the owner's token with the job's in the same act, as `write` does; a refused owner is recorded.
+ * EMQ_OK; EMQ_LOST; EMQ_NOT_FOUND (no such job; FORGET: no such marker); EMQ_CONFLICT (claimed with another
+ * fingerprint, neither of them empty); EMQ_WRONG_STATE (DONE, RELEASE: this hand-out has not claimed it).
+ * DONE of what this hand-out has done already: OK, the first result stays. A marker past expires_at_ms
+ * is absent. */
+struct emq__mark_req {
+    struct emq__call call;
+    emq_str prefix, queue, id, step;
+    struct emq__auth auth; /* SETTLE, FORGET: an administrator; else the owner */
+    enum emq__mark_kind kind;
+    emq_str fingerprint;        /* CLAIM, TAKE_OVER */
+    struct emq__payload result; /* DONE, SETTLE */
+    int64_t keep_ms;            /* how long it is known from now on; CLAIM, TAKE_OVER, DONE, SETTLE */
+};
+struct emq__mark_res {
+    int64_t now_ms;
+    struct emq__marker marker; /* after the act; state 0 = none */
+};
+
+/* Markers of a queue, or of one id, sorted by id, timestamp and step; behind a marker of an earlier call. */
+struct emq__markers_req {
+    emq_str prefix, queue;
+    emq_str id; /* empty = all */
+    const struct emq__marker *after;
+    int32_t limit;
+};
+struct emq__markers_res {
+    int64_t now_ms;
+    struct emq__marker *markers;
+    size_t n;
+};
+
+/* The transactional effect is no act of this table: it carries what only one store understands. Each is the
+ * settlement COMPLETED of one entry by its owner, with a receipt, and a marker DONE of `step`. A marker that is
+ * done already: the effect is left out, the settlement is done. */
+struct emq__effect_req {
+    struct emq__call call;
+    emq_str prefix, queue;
+    const struct emq__settle_entry *entry;
+    emq_str step;
+    int64_t keep_ms;
+};
+struct emq__effect_res {
+    int64_t now_ms;
+    emq_status outcome; /* EMQ_OK, EMQ_LOST, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_FAILED, EMQ_TIMEOUT */
+    int state;          /* of the job after it */
 };
 
 /* ---- a queue ----------------------------------------------------------------------------- */
@@ -433,7 +517,8 @@ struct emq__events_res {
     emq_str last_id;
 };
 
-/* Exceptional entries of a job's life: refused acks, lost locks, admin writes. Oldest first. */
+/* Exceptional entries of a job's life, oldest first: "refused" (LOST), "recovered", "retried" and "released"
+ * (a hand-out that ended without an end of the job; who = its token), "admin", "note". */
 struct emq__history_req {
     emq_str prefix, queue, id;
 };
@@ -471,7 +556,7 @@ struct emq__dump_res {
     X(add, 1) X(publish, 1) X(take, 1) X(settle, 1) X(extend, 1) X(claims, 0) X(sweep, 1)        \
     X(promote, 1) X(wait, 0) X(wake, 0) X(write, 1) X(change, 1) X(bulk, 1) X(obliterate, 1)     \
     X(dedup, 1) X(meta, 1) X(jobs, 0) X(stats, 0) X(find, 0) X(queues, 0) X(logs, 0)             \
-    X(events, 0) X(history, 0) X(dump, 0)
+    X(events, 0) X(history, 0) X(dump, 0) X(mark, 1) X(markers, 0)
 /* clang-format on */
 
 struct emq__engine_ops {

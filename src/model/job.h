@@ -53,12 +53,13 @@ struct emq__job {
     int32_t attempts_started; /* ats */
     int32_t stalled;          /* stc */
     int32_t mode;             /* the emq_mode it is held under; 0 when not active */
+    int32_t redo;             /* how often its effects were asked for anew: part of its identity */
     int32_t cancel;           /* 1 = an administrator asked the owner to stop */
     bool damaged; /* its data is not in the store, or of no known kind: it must not run */
 };
 
-/* Identity for effects and idempotency keys: prefix, queue, id, creation time; each part is
- * percent-encoded where it holds ':' or '%', joined by ':'. */
+/* Identity for effects and idempotency keys: prefix, queue, id, creation time, and `redo` unless it is 0;
+ * each part is percent-encoded where it holds ':' or '%', joined by ':'. */
 void emq__job_identity(const struct emq__job *j, struct emq__buf *out);
 /* The object that `emq show --json` prints: BullMQ's names, one line. Data and result are embedded
  * as they are (line breaks between JSON tokens become spaces); bytes that are no text as base64,

@@ -118,6 +118,7 @@ CREATE TABLE emq_job (
     progress    TEXT,
     failed_reason TEXT,
     stacktrace  TEXT, -- JSON array of strings
+    redo        INTEGER NOT NULL DEFAULT 0, -- how often its effects were asked for anew
     UNIQUE (qid, id)
 ) STRICT;
 CREATE INDEX emq_job_place ON emq_job (qid, state, ord1, ord2);
@@ -273,15 +274,21 @@ CREATE TABLE emq_worker (
     PRIMARY KEY (prefix, name)
 ) STRICT, WITHOUT ROWID;
 
--- Consumer idempotency: effects by key.
+-- Consumer idempotency: effects by the identity of their job, and a step.
 CREATE TABLE emq_marker (
-    key    TEXT PRIMARY KEY,
+    qid    INTEGER NOT NULL,
+    job_id TEXT NOT NULL,
+    timestamp_at_ms INTEGER NOT NULL, -- of the job: an id used again is another job
+    step   TEXT NOT NULL,
     state  INTEGER NOT NULL, -- 1 claimed, 2 done
-    fence  INTEGER NOT NULL,
-    at_ms  INTEGER NOT NULL,
+    token  TEXT NOT NULL,    -- of the hand-out that claimed it last
+    fingerprint   TEXT NOT NULL,
+    claimed_at_ms INTEGER NOT NULL,
+    done_at_ms    INTEGER NOT NULL DEFAULT 0,
     expires_at_ms INTEGER NOT NULL,
     result_kind   INTEGER NOT NULL DEFAULT 0,
-    result ANY
+    result ANY,
+    PRIMARY KEY (qid, job_id, timestamp_at_ms, step)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX emq_marker_expiry ON emq_marker (expires_at_ms);
 
