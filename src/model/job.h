@@ -66,6 +66,9 @@ void emq__job_identity(const struct emq__job *j, struct emq__buf *out);
  * with "dataEncoding" or "returnvalueEncoding":"base64" beside. The token of an active job is
  * printed when it is there: readers that must not see it clear it first. */
 void emq__job_json(const struct emq__job *j, struct emq__buf *out);
+/* One member of such an object: data or a result; absent is null. */
+void emq__payload_json(struct emq__buf *out, const char *key, const char *encoding_key,
+                       const struct emq__payload *p);
 /* Bytes of what can be long in a record: data, result, stack traces, progress, options. */
 size_t emq__job_bytes(const struct emq__job *j);
 /* The token of a hand-out: "<worker>:<fence>". */

@@ -28,8 +28,8 @@ static void put_json(struct emq__buf *out, emq_str text)
         emq__buf_add(out, text.ptr + from, text.len - from);
 }
 
-static void put_payload(struct emq__buf *out, const char *key, const char *encoding_key,
-                        const struct emq__payload *p)
+void emq__payload_json(struct emq__buf *out, const char *key, const char *encoding_key,
+                       const struct emq__payload *p)
 {
     emq__json_key(out, key);
     switch (p->kind) {
@@ -78,7 +78,7 @@ static void put_instant(struct emq__buf *out, const char *key, int64_t at_ms)
 
 static void put_outcome(struct emq__buf *out, const struct emq__job *j)
 {
-    put_payload(out, "returnvalue", "returnvalueEncoding", &j->result);
+    emq__payload_json(out, "returnvalue", "returnvalueEncoding", &j->result);
     emq__json_key(out, "failedReason");
     if (j->failed_reason.len)
         emq__json_quote(out, j->failed_reason);
@@ -117,7 +117,7 @@ void emq__job_json(const struct emq__job *j, struct emq__buf *out)
     put_text(out, "id", j->id);
     put_text(out, "name", j->name);
     put_text_if(out, "queue", j->queue);
-    put_payload(out, "data", "dataEncoding", &j->data);
+    emq__payload_json(out, "data", "dataEncoding", &j->data);
     put_json_if(out, "opts", j->opts);
     put_text(out, "state", emq_cstr(emq_state_name(j->state)));
     emq__json_i64_member(out, "attemptsMade", j->attempts_made);
