@@ -153,16 +153,17 @@ typedef enum emq_claim_flags {
  *          one than that is taken and warned of in the client's log.
  * out      EMQ_OK only; end with emq_effect_free().
  * EMQ_OK (look at the state), EMQ_LOST (no hand-out, or a later one, has the job; recorded),
- * EMQ_NOT_FOUND (no such job), EMQ_CONFLICT, failures. One act; the store's clock alone. */
+ * EMQ_NOT_FOUND (no such job), EMQ_CONFLICT, failures. One read and one act; the store's clock alone. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_effect_claim(emq_client *c, const emq_effect_key *key,
                                                          int flags, int64_t keep_ms,
                                                          emq_effect **out, emq_error *err);
 /* Records a claimed effect as done. EMQ_OK (also when this hand-out has done so: the first result stays),
- * EMQ_LOST, EMQ_WRONG_STATE (not claimed by this hand-out), EMQ_NOT_FOUND, failures. One act. */
+ * EMQ_LOST, EMQ_WRONG_STATE (not claimed by this hand-out), EMQ_NOT_FOUND, failures. One read and one act. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_effect_done(emq_client *c, const emq_effect_key *key,
                                                         emq_str result, int64_t keep_ms,
                                                         emq_error *err);
-/* Gives a claim back: the effect has certainly not happened. Compares and deletes. As emq_effect_done(). */
+/* Gives a claim back: the effect has certainly not happened. Compares and deletes. As emq_effect_done(), without
+ * the read. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_effect_release(emq_client *c, const emq_effect_key *key,
                                                            emq_error *err);
 
@@ -174,6 +175,7 @@ typedef enum emq_doubt_policy {
     EMQ_DOUBT_PROBE = 4 /* ask the other side; no answer parks */
 } emq_doubt_policy;
 
+/* A probe that finds that it happened may say its result with emq_job_set_result(). */
 typedef enum emq_probe_answer {
     EMQ_PROBE_HAPPENED = 1,
     EMQ_PROBE_DID_NOT = 2,
@@ -198,10 +200,13 @@ typedef struct emq_effect_plan {
 
 /* Claim, effect and record in one call, for a handler.
  *
+ * job  lent to a handler; or taken by hand, where there is no place for a result.
  * EMQ_OK: the effect is recorded as done, by this call or before; its result is the job's result.
  * EMQ_FAILED: `effect` said that it did not happen. EMQ_PARKED: it is in doubt, by PARK or a PROBE without an
- * answer; the handler should return EMQ_FAIL, for which the failure's text is set. EMQ_LOST, EMQ_CONFLICT,
- * failures. Two acts beside the effect; one when it is done. */
+ * answer; the handler should return EMQ_FAIL, for which the failure's text is set. EMQ_LOCKED: another thread of
+ * this hand-out is at it, or ended without a word. EMQ_LOST, EMQ_CONFLICT, failures: return EMQ_RETRY. After a
+ * failure that came behind the effect, the next hand-out finds it in doubt. Two reads and two acts beside the
+ * effect; one of each when it is done. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_effect_run(emq_client *c, emq_job *job,
                                                        const emq_effect_plan *plan, emq_error *err);
 

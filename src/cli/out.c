@@ -97,7 +97,10 @@ int cli_exit_code(emq_status s)
     case EMQ_WRONG_STATE:
     case EMQ_CANCELLED:
     case EMQ_FAILED:
-    case EMQ_LOCKED: return CLI_NO;
+    case EMQ_LOCKED:
+    case EMQ_CONFLICT:
+    case EMQ_PARKED:
+    case EMQ_EFFECT_DONE: return CLI_NO;
     case EMQ_TIMEOUT: return CLI_TIMED_OUT;
     case EMQ_E_INVALID: return CLI_USAGE;
     case EMQ_E_STORE:

@@ -36,22 +36,32 @@ static emq_status change_one(emq_client *c, emq_str queue, emq_str id, struct em
     return s;
 }
 
-static emq_status check_retry_flags(int flags, const char *where, emq_error *err)
+static emq_status retry_change(int flags, const char *where, struct emq__change *out,
+                               emq_error *err)
 {
-    if ((flags & ~EMQ_RETRY_RESET_ATTEMPTS) == 0)
-        return EMQ_OK;
-    return emq__fail(err, EMQ_E_INVALID, 0, where, "flags is 0x%x: only 0x%x is known",
-                     (unsigned)flags, (unsigned)EMQ_RETRY_RESET_ATTEMPTS);
+    enum { EFFECTS = EMQ_RETRY_KEEP_EFFECT | EMQ_RETRY_REDO_EFFECT };
+
+    *out = (struct emq__change){
+        .kind = EMQ__CHANGE_RETRY,
+        .reset_attempts = (flags & EMQ_RETRY_RESET_ATTEMPTS) != 0,
+        .effects = flags & EMQ_RETRY_KEEP_EFFECT   ? EMQ__EFFECTS_KEEP
+                   : flags & EMQ_RETRY_REDO_EFFECT ? EMQ__EFFECTS_REDO
+                                                   : EMQ__EFFECTS_ASK,
+    };
+    if (flags & ~(EMQ_RETRY_RESET_ATTEMPTS | EFFECTS))
+        return emq__fail(err, EMQ_E_INVALID, 0, where, "flags is 0x%x: only 0x%x are known",
+                         (unsigned)flags, (unsigned)(EMQ_RETRY_RESET_ATTEMPTS | EFFECTS));
+    if ((flags & EFFECTS) == EFFECTS)
+        return emq__fail(err, EMQ_E_INVALID, 0, where,
+                         "flags is 0x%x: an effect can't be kept and redone", (unsigned)flags);
+    return EMQ_OK;
 }
 
 emq_status emq_retry(emq_client *c, emq_str queue, emq_str id, int flags, emq_error *err)
 {
     static const char where[] = "emq_retry";
-    struct emq__change change = {
-        .kind = EMQ__CHANGE_RETRY,
-        .reset_attempts = (flags & EMQ_RETRY_RESET_ATTEMPTS) != 0,
-    };
-    emq_status s = check_retry_flags(flags, where, err);
+    struct emq__change change;
+    emq_status s = retry_change(flags, where, &change, err);
 
     return s == EMQ_OK ? change_one(c, queue, id, change, where, err) : s;
 }
@@ -254,22 +264,18 @@ emq_status emq_retry_all(emq_client *c, emq_str queue, int state, int flags, int
                          emq_error *err)
 {
     static const char where[] = "emq_retry_all";
+    struct emq__change change;
 
     emq_status s = emq__client_check_queue(c, queue, where, err);
     if (s == EMQ_OK)
-        s = check_retry_flags(flags, where, err);
+        s = retry_change(flags, where, &change, err);
     if (s == EMQ_OK && state != EMQ_FAILED_STATE && state != EMQ_COMPLETED_STATE)
         s = emq__fail(err, EMQ_E_INVALID, 0, where,
                       "state is %d (%s): only failed and completed jobs can be retried", state,
                       emq_state_name(state));
     if (s != EMQ_OK)
         return s;
-    struct emq__bulk_req req = {
-        .queue = queue,
-        .change = {.kind = EMQ__CHANGE_RETRY,
-                   .reset_attempts = (flags & EMQ_RETRY_RESET_ATTEMPTS) != 0},
-        .state = state,
-    };
+    struct emq__bulk_req req = {.queue = queue, .change = change, .state = state};
     return bulk_call(c, &req, 0, out_count, err);
 }
 

@@ -40,6 +40,7 @@ struct emq_client {
     struct emq__waiter *_Atomic waiters;
     atomic_int interrupt_pending; /* emq_interrupt() came while nobody waited */
     atomic_int worker_count;      /* for default worker names: host:pid:n */
+    atomic_int keep_warned;       /* of effects that are known for too short a time */
 };
 
 /* What is made of a record on first use. */
@@ -50,6 +51,12 @@ struct emq__job_made {
     bool has_opts;
 };
 
+/* What a worker that lent a job wants to hear of a transactional effect. */
+struct emq__lender {
+    void (*acting)(emq_job *j);           /* the effect is made, nothing is committed */
+    void (*ended)(emq_job *j, int state); /* the job has ended with it: an emq_state */
+};
+
 /* A job handle. */
 struct emq_job {
     struct emq__arena mem;      /* everything below lives here; empty for a job of a list */
@@ -57,6 +64,7 @@ struct emq_job {
     struct emq__job_made *made; /* owned */
     int64_t lock_until_ms;
     void *slot; /* the worker's slot while lent to a handler; else NULL */
+    const struct emq__lender *lender; /* with slot */
 };
 
 /* ---- checks ------------------------------------------------------------------------------ */
@@ -102,7 +110,7 @@ emq_status emq__client_wrap(emq_client **out, struct emq__engine *e, emq_str url
  * E_UNAVAIL and E_BUSY are not repeated. `req->call` is set here. */
 #define EMQ__RECEIPT_ACTS(X) \
     X(add)                   \
-    X(publish) X(take) X(settle) X(sweep) X(write) X(change) X(bulk) X(obliterate) X(dedup) X(meta)
+    X(publish) X(take) X(settle) X(sweep) X(write) X(change) X(bulk) X(obliterate) X(dedup) X(meta) X(mark)
 #define EMQ__DO_DECL(act)                                                          \
     emq_status emq__do_##act(emq_client *c, struct emq__##act##_req *req,          \
                              struct emq__##act##_res *res, struct emq__arena *mem, \
@@ -113,6 +121,11 @@ EMQ__RECEIPT_ACTS(EMQ__DO_DECL)
 /* Renewing twice does no harm: a doubt is settled by repeating, without a receipt. */
 emq_status emq__do_extend(emq_client *c, const struct emq__extend_req *req,
                           struct emq__extend_res *res, struct emq__arena *mem, emq_error *err);
+
+/* An act that only one store knows, with a receipt: `send` is called, with *call, until its answer is known. */
+typedef emq_status (*emq__send_fn)(void *user, emq_error *err);
+emq_status emq__do_send(emq_client *c, struct emq__call *call, const char *where, emq__send_fn send,
+                        void *user, emq_error *err);
 
 /* The entry that a public add makes: options checked, opts JSON written, payload classified;
  * strings of the caller are borrowed, made ones live in mem. */

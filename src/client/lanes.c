@@ -133,6 +133,21 @@ static void attempt_end(struct attempt *a, emq_status s, emq_error *err)
     }
 EMQ__RECEIPT_ACTS(DO_DEFINE)
 
+emq_status emq__do_send(emq_client *c, struct emq__call *call, const char *where, emq__send_fn send,
+                        void *user, emq_error *err)
+{
+    struct attempt a;
+    emq_status s = attempt_begin(&a, c, call, where, err);
+
+    if (s != EMQ_OK)
+        return s;
+    do
+        s = send(user, &a.err);
+    while (attempt_again(&a, &s));
+    attempt_end(&a, s, err);
+    return s;
+}
+
 emq_status emq__do_extend(emq_client *c, const struct emq__extend_req *req,
                           struct emq__extend_res *res, struct emq__arena *mem, emq_error *err)
 {

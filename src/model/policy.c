@@ -61,3 +61,25 @@ struct emq__retry emq__retry_decide(const struct emq__job *j, const struct emq__
         .delay_ms = emq__backoff_ms(&o->backoff, (int32_t)made, r),
     };
 }
+
+static int64_t kept_ms(const struct emq__keep *k)
+{
+    if (k->count == 0)
+        return 0;
+    return k->age_ms > 0 ? clamp_span(k->age_ms, EMQ__KNOWN_MAX_MS) : EMQ__KNOWN_MAX_MS;
+}
+
+int64_t emq__known_ms(const struct emq__opts *o)
+{
+    int64_t attempts = o->attempts > 1 ? o->attempts : 1;
+    int64_t backoff = emq__backoff_ms(&o->backoff, (int32_t)attempts, 1);
+    int64_t each = clamp_span(backoff, EMQ__KNOWN_MAX_MS) +
+                   clamp_span(o->timeout_ms, EMQ__KNOWN_MAX_MS);
+    int64_t all = each > EMQ__KNOWN_MAX_MS / attempts ? EMQ__KNOWN_MAX_MS : each * attempts;
+    int64_t ms = clamp_span(o->delay_ms, EMQ__KNOWN_MAX_MS) + all + kept_ms(&o->keep_failed) +
+                 kept_ms(&o->keep_completed);
+
+    if (ms < EMQ__KNOWN_MIN_MS)
+        return EMQ__KNOWN_MIN_MS;
+    return ms > EMQ__KNOWN_MAX_MS ? EMQ__KNOWN_MAX_MS : ms;
+}

@@ -23,4 +23,12 @@ struct emq__retry {
  * at-most-once. */
 struct emq__retry emq__retry_decide(const struct emq__job *j, const struct emq__opts *o, double r);
 
+/* How long a job with these options can come again, so how long it must be known what its effect did: its
+ * delay, all its attempts with their longest backoff and run limit, then the time in `failed`, a manual
+ * retry, the time in `completed`. At least EMQ__KNOWN_MIN_MS, at most EMQ__KNOWN_MAX_MS, which is also what
+ * a job that is kept without a limit of age gets. */
+#define EMQ__KNOWN_MIN_MS (INT64_C(7) * 24 * 3600 * 1000)
+#define EMQ__KNOWN_MAX_MS (INT64_C(400) * 24 * 3600 * 1000)
+int64_t emq__known_ms(const struct emq__opts *o);
+
 #endif
