@@ -11,6 +11,7 @@
  *   exec_run.c     one process a job
  *   exec_exit.c    what the end of a process means
  *   exec_line.c    lines on descriptor 3
+ *   exec_effect.c  the files that they name
  *   exec_report.c  log lines and progress on their way to the store
  *   stream.c       one process for many jobs; stream_line.c its lines
  *   supervisor.c   ends programs when this process can't; supervisor_main.c is its process
@@ -127,6 +128,23 @@ void emq__exit_failed(const struct emq__report *r, struct emq__exec_result *out,
                       ...) __attribute__((format(printf, 3, 4)));
 /* We ended it. */
 void emq__exit_stopped(const struct emq__report *r, struct emq__exec_result *out);
+
+/* ---- exec_effect.c ----------------------------------------------------------------------- */
+
+struct emq__asked_file {
+    struct emq__asked_file *next;
+    emq_str name; /* NUL-terminated */
+    bool sql;
+};
+struct emq__asked { /* {0} = nothing */
+    struct emq__asked_file *first, *last;
+    int n;
+    emq_status failed;
+};
+void emq__asked_add(struct emq__asked *a, emq_str file, bool sql, struct emq__arena *mem);
+/* Reads the files into out->sql and out->commands. One that can't be read: out becomes a failed attempt. */
+emq_status emq__asked_read(const struct emq__asked *a, const struct emq__report *r,
+                           struct emq__exec_result *out, emq_error *err);
 
 /* ---- exec_turn.c ------------------------------------------------------------------------- */
 

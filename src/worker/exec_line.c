@@ -44,6 +44,16 @@ static struct emq__exec_line parse_retry_after(emq_str rest)
     return (struct emq__exec_line){.kind = EMQ__EXEC_LINE_RETRY_AFTER, .ms = ms};
 }
 
+static struct emq__exec_line parse_file(enum emq__exec_line_kind kind, emq_str rest)
+{
+    rest = trim(rest);
+    if (rest.len == 0)
+        return bad("sql and redis take the name of a file: sql /tmp/effect.sql");
+    if (memchr(rest.ptr, 0, rest.len))
+        return bad("the name of a file has no NUL byte");
+    return (struct emq__exec_line){.kind = kind, .text = rest};
+}
+
 struct emq__exec_line emq__exec_line_parse(emq_str line)
 {
     if (line.len && line.ptr[line.len - 1] == '\r')
@@ -69,9 +79,11 @@ struct emq__exec_line emq__exec_line_parse(emq_str line)
         return (struct emq__exec_line){.kind = EMQ__EXEC_LINE_LOG, .text = rest};
     if (emq__str_is(word, "retry-after"))
         return parse_retry_after(rest);
-    if (emq__str_is(word, "sql") || emq__str_is(word, "redis"))
-        return (struct emq__exec_line){.kind = EMQ__EXEC_LINE_EFFECT, .text = word};
-    return bad("known are: progress JSON, log TEXT, retry-after DURATION");
+    if (emq__str_is(word, "sql"))
+        return parse_file(EMQ__EXEC_LINE_SQL, rest);
+    if (emq__str_is(word, "redis"))
+        return parse_file(EMQ__EXEC_LINE_REDIS, rest);
+    return bad("known are: progress JSON, log TEXT, retry-after DURATION, sql FILE, redis FILE");
 }
 
 /* ---- splitting ---------------------------------------------------------------------------- */

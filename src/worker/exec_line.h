@@ -12,7 +12,8 @@ enum emq__exec_line_kind {
     EMQ__EXEC_LINE_PROGRESS,    /* text: valid JSON */
     EMQ__EXEC_LINE_LOG,         /* text */
     EMQ__EXEC_LINE_RETRY_AFTER, /* ms */
-    EMQ__EXEC_LINE_EFFECT,      /* text: the word; this build can't do it */
+    EMQ__EXEC_LINE_SQL,         /* text: a file's name */
+    EMQ__EXEC_LINE_REDIS,       /* the same */
     EMQ__EXEC_LINE_BAD          /* problem: static text */
 };
 

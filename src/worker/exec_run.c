@@ -26,7 +26,8 @@ struct run {
     emq_str data;      /* what is left to write */
     uint64_t too_long; /* bytes of stdout beyond the limit */
     int64_t retry_after_ms;
-    emq_str effect; /* the word of an effect that this build can't do */
+    struct emq__asked asked;
+    struct emq__arena *mem; /* of the result */
 };
 
 static void take_ctl_line(void *user, emq_str line, bool cut)
@@ -43,11 +44,8 @@ static void take_ctl_line(void *user, emq_str line, bool cut)
     case EMQ__EXEC_LINE_PROGRESS: emq__report_progress(&r->report, l.text); break;
     case EMQ__EXEC_LINE_LOG: emq__report_line(&r->report, l.text); break;
     case EMQ__EXEC_LINE_RETRY_AFTER: r->retry_after_ms = l.ms; break;
-    case EMQ__EXEC_LINE_EFFECT:
-        r->effect = emq__str_is(l.text, "sql") ? EMQ_STR_LIT("sql") : EMQ_STR_LIT("redis");
-        emq__report_warn(&r->report, "emq: %.*s on descriptor 3: not built in: nothing was applied",
-                         EMQ_STR_ARG(r->effect));
-        break;
+    case EMQ__EXEC_LINE_SQL: emq__asked_add(&r->asked, l.text, true, r->mem); break;
+    case EMQ__EXEC_LINE_REDIS: emq__asked_add(&r->asked, l.text, false, r->mem); break;
     case EMQ__EXEC_LINE_BAD:
         emq__report_warn(&r->report, "emq: a line on descriptor 3 was ignored: \"%.*s\": %s",
                          line.len > 200 ? 200 : (int)line.len, line.ptr, l.problem);
@@ -154,12 +152,7 @@ static emq_status judge(struct run *r, const struct emq__exit *e, bool stopping,
     if (out->kind != EMQ__EXEC_DONE)
         return EMQ_OK;
     out->reason = out->stack = emq_strn("", 0);
-    if (r->effect.len) {
-        emq__exit_failed(&r->report, out,
-                         "the program asked for \"%.*s\" on descriptor 3, which is not built in: "
-                         "nothing was applied",
-                         EMQ_STR_ARG(r->effect));
-    } else if (r->too_long > 0) {
+    if (r->too_long > 0) {
         emq__exit_failed(
             &r->report, out,
             "the result has %llu bytes, at most %d are stored: write a reference to it",
@@ -171,7 +164,7 @@ static emq_status judge(struct run *r, const struct emq__exit *e, bool stopping,
         if (!out->result.ptr)
             return emq__no_memory("exec", err);
     }
-    return EMQ_OK;
+    return out->kind == EMQ__EXEC_DONE ? emq__asked_read(&r->asked, &r->report, out, err) : EMQ_OK;
 }
 
 static emq_status start(struct run *r, struct emq__slot *s, struct emq__exec_result *out,
@@ -193,7 +186,8 @@ emq_status emq__exec_run_once(struct emq__exec *x, struct emq__slot *s,
 {
     int index = emq__slot_index(s);
     struct run r = {
-        .x = x, .place = &x->places[index], .job = emq__slot_job(s), .retry_after_ms = -1};
+        .x = x, .place = &x->places[index], .job = emq__slot_job(s), .retry_after_ms = -1,
+        .mem = &out->mem};
     struct emq__turn t;
     bool supervisor_killed = false;
     emq_status st = emq__report_init(&r.report, r.job, &x->log, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The housekeeping thread: sweep and promote, at once at the start and then every interval, slice by
- * slice. The invariant: no error ends it; it is told once a change and tried again.
+ * slice; and notes, when there are some. The invariant: no error ends it; it is told once a change and tried again.
  */
 #include "worker/runtime.h"
 
@@ -66,12 +66,14 @@ void *emq__house_main(void *thread)
         duty_do(w, &promote);
         for (;;) {
             int seen = emq__wake_read(&w->house_wake);
+            emq__notes_write(w);
             int64_t left = emq__mono_diff_ms(emq__mono_now(), next) + 1;
             if (over(w) || left <= 1)
                 break;
             emq__wake_wait(&w->house_wake, seen, left);
         }
     }
+    emq__notes_write(w);
     emq__thread_end(w);
     return NULL;
 }

@@ -113,6 +113,7 @@ static bool renewed_apply(struct emq__slot *s, const struct emq__extended *x, in
         if (s->phase == EMQ__ENDED)
             return false;
         s->lost = true;
+        s->lost_us = sent_us;
         emq__slot_cancel(s, EMQ_CANCEL_LOCK_LOST);
         return false;
     }

@@ -37,6 +37,16 @@ static void unheld_over(emq_worker *w, struct emq__slot *s)
                           reason.len > 0 ? reason : EMQ_STR_LIT("fire-and-forget: not run again"));
 }
 
+/* Its effect has ended it in the store. */
+static void settled_over(emq_worker *w, struct emq__slot *s)
+{
+    bool failed = s->settled == EMQ_FAILED_STATE;
+
+    emq__outcome_over(w, s, failed ? EMQ_EVENT_FAILED : EMQ_EVENT_COMPLETED,
+                      failed ? EMQ_STR_LIT("partial effect") : (emq_str){0});
+    emq__point(&w->points, EMQ__P5);
+}
+
 static void collect(emq_worker *w)
 {
     pthread_mutex_lock(&w->mu);
@@ -46,7 +56,9 @@ static void collect(emq_worker *w)
     pthread_mutex_unlock(&w->mu);
     for (struct emq__slot *next; s; s = next) {
         next = s->next;
-        if (emq__slot_held(s))
+        if (s->settled)
+            settled_over(w, s);
+        else if (emq__slot_held(s))
             pending_add(w, s);
         else
             unheld_over(w, s);

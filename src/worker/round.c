@@ -116,6 +116,22 @@ static void give_back_count(emq_worker *w, const struct emq__slot *s)
     (void)emq__map_put(m, key, (void *)(n + 1));
 }
 
+/* A refused outcome whose lock had ended by time: the history shall tell for how long nobody renewed it. */
+static void note_refused(const struct emq__slot *s)
+{
+    const struct emq__config *cfg = &s->w->cfg;
+    int64_t safe_us = atomic_load(&s->safe_until_us);
+    int64_t renewed_us = safe_us - (cfg->lock_ms - cfg->margin_ms) * 1000;
+    int64_t ms = ((s->lost ? s->lost_us : emq__mono_now().us) - renewed_us) / 1000;
+
+    if (ms < cfg->lock_ms)
+        return;
+    if (ms < 10000)
+        emq__note(s, "renewals had stopped for %lld ms", (long long)ms);
+    else
+        emq__note(s, "renewals had stopped for %lld s", (long long)(ms / 1000));
+}
+
 static void settled_apply(emq_worker *w, struct emq__slot *s, const struct emq__settle_entry *e,
                           const struct emq__settled *x)
 {
@@ -151,6 +167,8 @@ static void settled_apply(emq_worker *w, struct emq__slot *s, const struct emq__
                 s->q->look_at_us = at;
         }
     } else {
+        if (x->outcome == EMQ_LOST)
+            note_refused(s);
         text = x->outcome == EMQ_NOT_FOUND ? EMQ_STR_LIT("the job is gone")
                                            : EMQ_STR_LIT("the lock is no longer ours");
     }
@@ -167,9 +185,15 @@ static void untake_all(emq_worker *w, struct emq__wqueue *q, struct emq__job *co
     }
 }
 
-static int32_t taken_apply(emq_worker *w, struct emq__wqueue *q, const struct emq__taken *t,
-                           int64_t sent_us, int64_t store_now_ms)
+static void note_doubt(const struct emq__slot *s, const char *act)
 {
+    emq__note(s, "the answer of %s was lost; the receipt settled it", act);
+}
+
+static int32_t taken_apply(emq_worker *w, const struct emq__round *r, const struct emq__taken *t,
+                           int64_t store_now_ms)
+{
+    struct emq__wqueue *q = r->q;
     struct emq__slot *first = NULL, **end = &first;
     int32_t n = 0;
 
@@ -189,7 +213,9 @@ static int32_t taken_apply(emq_worker *w, struct emq__wqueue *q, const struct em
         q->grouped = q->grouped || job->rec.group.len > 0;
         if (job->rec.priority > 0 || q->grouped)
             q->plain = false;
-        emq__slot_arm(s, job, sent_us, store_now_ms);
+        emq__slot_arm(s, job, r->sent_us, store_now_ms);
+        if (r->doubt)
+            note_doubt(s, "take");
         *end = s;
         end = &s->next;
         n++;
@@ -380,12 +406,14 @@ static int32_t act_apply(emq_worker *w, struct act *a, uint64_t ticket, int64_t 
     if (r.n > 0)
         emq__point(&w->points, EMQ__P4);
     if (r.want > 0) {
-        got = taken_apply(w, r.q, &a->taken, r.sent_us, a->now_ms);
+        got = taken_apply(w, &r, &a->taken, a->now_ms);
         emq__queue_took(w, r.q, r.want, ticket, &a->taken, a->now_ms, now);
     }
     size_t i = 0;
     for (struct emq__slot *s = r.slots, *next; s; s = next, i++) {
         next = s->next;
+        if (r.doubt)
+            note_doubt(s, "settle");
         settled_apply(w, s, &a->entries[i], &a->settled[i]);
     }
     if (r.n > 0)

@@ -15,6 +15,8 @@
  *   house.c    the housekeeping thread: sweep.c and promote.c in bounded slices
  *   adopt.c    jobs that are ours in the store and nobody's here
  *   events.c   callbacks and counters
+ *   effect.c   effects of handlers: those that end their job, and marked ones
+ *   notes.c    what the worker knows, for the history of its jobs
  *   points.c   crash points;  wake.c  wake-up words;  dump.c  state as text
  *
  * Threads: emq-pump, emq-keeper, emq-house, emq-slot (concurrency of them). Locks: `mu` guards what
@@ -84,9 +86,11 @@ struct emq__slot {
     bool renewed;                     /* is in the renewal list; mu */
     enum emq__phase phase;            /* mu */
     bool lost;                        /* the store said so; mu */
+    int64_t lost_us;                  /* when the renewal that said so was sent; mu */
     int64_t renew_at_us;              /* mu */
     atomic_int cancel;                /* emq_cancel_reason; the first one sticks */
     _Atomic int64_t safe_until_us, run_until_us; /* boottime; INT64_MAX = none */
+    int settled;          /* an effect has ended the job: an emq_state; the slot's thread, then the pump */
     bool begun;           /* a handler has seen it; the slot's thread, then the pump */
     int64_t taken_us;     /* boottime */
     int64_t started_us;   /* mu */
@@ -182,6 +186,8 @@ struct emq_worker {
     struct emq__slot *ready, **ready_tail;
     struct emq__slot *ended, **ended_tail;
     struct emq__slot *renew_first, *renew_last;
+    struct emq__note *notes, **notes_tail;
+    int32_t n_notes;
     int32_t n_ready, n_running, n_in_hand; /* n_in_hand: all slots that exist */
     double run_us;                         /* moving average of handler times */
     bool over;                             /* the pump has ended: everyone goes */
@@ -281,6 +287,19 @@ void *emq__keeper_main(void *thread);
 bool emq__keeper_can_beat(emq_worker *w, int64_t now_us);
 void emq__keeper_add(struct emq__slot *s, int64_t sent_us); /* mu held */
 void emq__keeper_remove(struct emq__slot *s);               /* mu held */
+
+/* effect.c */
+extern const struct emq__lender emq__slot_lender;
+/* What a program that ended well asked for. EMQ_OK: it has ended the job (slot.settled), or *res says why not;
+ * a failure gives the job back. */
+emq_status emq__slot_exec_effect(struct emq__slot *s, struct emq__exec_result *res, emq_error *err);
+
+/* notes.c */
+/* Any thread; mu not held. */
+void emq__note(const struct emq__slot *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void emq__notes_write(emq_worker *w); /* the housekeeping thread */
+void emq__notes_free(emq_worker *w);
 
 /* house.c, sweep.c, promote.c */
 void *emq__house_main(void *thread);

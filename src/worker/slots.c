@@ -43,6 +43,7 @@ void emq__slot_unref(struct emq__slot *s)
         return;
     if (s->job) {
         s->job->slot = NULL;
+        s->job->lender = NULL;
         emq_job_free(s->job);
     }
     free(s->out.result);
@@ -63,6 +64,7 @@ void emq__slot_arm(struct emq__slot *s, emq_job *job, int64_t sent_us, int64_t s
 
     s->job = job;
     job->slot = s;
+    job->lender = &emq__slot_lender;
     s->phase = EMQ__READY;
     s->taken_us = emq__mono_now().us;
     s->store_now_ms = store_now_ms;
@@ -209,10 +211,15 @@ static void run_exec(struct emq__slot *s)
     emq_worker *w = s->w;
     struct emq__exec_result res = {.retry_after_ms = -1, .exit_status = -1};
     emq_error err = {0};
+    const char *doing = "starting the program";
     emq_status st = emq__exec_run(w->exec, s, &res, &err);
 
+    if (st == EMQ_OK && res.kind == EMQ__EXEC_DONE && (res.sql.ptr || res.commands.ptr)) {
+        doing = "the effect of the program";
+        st = emq__slot_exec_effect(s, &res, &err);
+    }
     if (st != EMQ_OK) {
-        emq__event_error(w, s->q->name, "starting the program", &err);
+        emq__event_error(w, s->q->name, doing, &err);
         s->out.ending = EMQ__END_RELEASE;
         s->out.retry_after_ms = START_AGAIN_MS;
     } else {
@@ -267,7 +274,8 @@ static void run(struct emq__slot *s)
         run_exec(s);
     else
         run_handler(s);
-    emq__point(&w->points, EMQ__P3);
+    if (!s->settled)
+        emq__point(&w->points, EMQ__P3);
 }
 
 /* mu held. Pausing stops starts, but what can't be given back is run when the worker ends. */

@@ -95,6 +95,7 @@ static void worker_release(emq_worker *w)
             (void)close(w->threads[i].fd);
     }
     free(w->threads);
+    emq__notes_free(w);
     emq__map_free(&w->pump.given_back);
     pthread_cond_destroy(&w->ready_cv);
     pthread_mutex_destroy(&w->mu);
@@ -114,6 +115,7 @@ static emq_status worker_make(emq_worker **out, emq_client *c, emq_error *err)
     w->e = c->e;
     w->ready_tail = &w->ready;
     w->ended_tail = &w->ended;
+    w->notes_tail = &w->notes;
     w->pump.pending_tail = &w->pump.pending;
     emq__random_id(w->pump.session);
     atomic_init(&w->cancel_at_us, INT64_MAX);

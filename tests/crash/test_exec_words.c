@@ -153,12 +153,44 @@ EMQ_TEST(bad_lines_are_warnings_in_the_log)
     rig_close(r);
 }
 
-EMQ_TEST(an_effect_that_is_not_built_in_is_no_success)
+EMQ_TEST(files_of_an_effect_are_read_when_the_program_has_ended_well)
 {
     struct rig *r;
 
-    CHECK_INT(rig_sh_run(&r, "echo sql /tmp/file.sql >&3; exit 0"), EMQ__EXEC_RETRY);
-    CHECK(has(r->res.reason, "not built in"));
-    CHECK(has(emq__buf_view(&r->s->log), "not built in"));
+    CHECK_INT(rig_sh_run(&r, "f=$(mktemp); echo sql \"$f\" >&3; echo \"  sql $f.2 \" >&3\n"
+                             "echo 'select 1;' >\"$f\"; echo 'select 2;' >\"$f.2\"; echo ok"),
+              EMQ__EXEC_DONE);
+    CHECK_STR(r->res.sql, "select 1;\n\nselect 2;\n\n");
+    CHECK(r->res.commands.ptr == NULL);
+    CHECK_STR(r->res.result, "ok\n");
+    rig_close(r);
+    CHECK_INT(rig_sh_run(&r, "f=$(mktemp); echo redis \"$f\" >&3; echo '[\"INCR\",\"n\"]' >\"$f\""),
+              EMQ__EXEC_DONE);
+    CHECK_STR(r->res.commands, "[\"INCR\",\"n\"]\n\n");
+    CHECK(r->res.sql.ptr == NULL);
+    rig_close(r);
+}
+
+EMQ_TEST(an_effect_whose_file_can_t_be_read_is_no_success)
+{
+    struct rig *r;
+
+    CHECK_INT(rig_sh_run(&r, "echo sql /nowhere/file.sql >&3"), EMQ__EXEC_RETRY);
+    CHECK(has(r->res.reason, "sql /nowhere/file.sql"));
+    CHECK(has(r->res.reason, "No such file"));
+    rig_close(r);
+    /* Its end would be waited for as long as the lock lasts. */
+    CHECK_INT(rig_sh_run(&r, "f=$(mktemp -u); mkfifo $f; echo redis $f >&3"), EMQ__EXEC_RETRY);
+    CHECK(has(r->res.reason, "not a file"));
+    rig_close(r);
+}
+
+EMQ_TEST(a_program_that_fails_has_no_effect)
+{
+    struct rig *r;
+
+    CHECK_INT(rig_sh_run(&r, "echo sql /etc/passwd >&3; exit 3"), EMQ__EXEC_RETRY);
+    CHECK(has(r->res.reason, "exited with 3"));
+    CHECK(r->res.sql.ptr == NULL);
     rig_close(r);
 }

@@ -27,7 +27,8 @@ static void as_control(emq_str line)
         FUZZ_CHECK(inside(l.text, line) && emq__json_valid(l.text, NULL));
         break;
     case EMQ__EXEC_LINE_LOG:
-    case EMQ__EXEC_LINE_EFFECT: FUZZ_CHECK(inside(l.text, line)); break;
+    case EMQ__EXEC_LINE_SQL:
+    case EMQ__EXEC_LINE_REDIS: FUZZ_CHECK(inside(l.text, line)); break;
     case EMQ__EXEC_LINE_RETRY_AFTER: FUZZ_CHECK(l.ms >= 0); break;
     case EMQ__EXEC_LINE_BAD: FUZZ_CHECK(l.problem && *l.problem); break;
     }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The effects that a program asks for on descriptor 3: files of SQL or of Redis commands. They are read when it
+ * has ended well; several of a kind are one effect, in the order in which they were named.
+ */
+#include "worker/exec_internal.h"
+
+#include "base/error.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILES_MAX = 64, BYTES_MAX = EMQ_DATA_MAX };
+
+void emq__asked_add(struct emq__asked *a, emq_str file, bool sql, struct emq__arena *mem)
+{
+    struct emq__asked_file *f = emq__arena_zalloc(mem, 1, sizeof *f);
+
+    if (f)
+        f->name = emq__arena_str(mem, file);
+    if (!f || !f->name.ptr || a->n == FILES_MAX) {
+        a->failed = a->n == FILES_MAX ? EMQ_E_INVALID : EMQ_E_NOMEM;
+        return;
+    }
+    f->sql = sql;
+    *(a->last ? &a->last->next : &a->first) = f;
+    a->last = f;
+    a->n++;
+}
+
+/* Only a regular file: nothing else has an end. */
+static int open_file(const char *name, int *native)
+{
+    struct stat st;
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    *native = fd < 0 ? errno : fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
+    if (fd >= 0 && *native != 0)
+        (void)close(fd);
+    return *native == 0 ? fd : -1;
+}
+
+static int read_file(const char *name, struct emq__buf *into)
+{
+    char chunk[16 * 1024];
+    int native = 0;
+    int fd = open_file(name, &native);
+
+    for (ssize_t n = 1; fd >= 0 && n != 0 && !into->failed;) {
+        n = read(fd, chunk, sizeof chunk);
+        if (n < 0 && errno != EINTR) {
+            native = errno;
+            break;
+        }
+        if (n > 0)
+            emq__buf_add(into, chunk, (size_t)n);
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    emq__buf_char(into, '\n'); /* the next file begins a line of its own */
+    return native;
+}
+
+static emq_status read_kind(const struct emq__asked *a, bool sql, const struct emq__report *r,
+                            struct emq__exec_result *out, emq_error *err)
+{
+    emq_str *into = sql ? &out->sql : &out->commands;
+    struct emq__buf b;
+    emq_status s = EMQ_OK;
+    int native = 0, n = 0;
+
+    emq__buf_init(&b, BYTES_MAX);
+    for (const struct emq__asked_file *f = a->first; f && native == 0 && !b.failed; f = f->next) {
+        if (f->sql != sql)
+            continue;
+        n++;
+        native = read_file(f->name.ptr, &b);
+        if (native != 0)
+            emq__exit_failed(r, out, "the effect \"%s %.300s\" was not done: %s",
+                             sql ? "sql" : "redis", f->name.ptr,
+                             native == EINVAL ? "not a file" : strerrordesc_np(native));
+    }
+    if (b.failed == EMQ_E_INVALID)
+        emq__exit_failed(r, out, "its effect was not done: its files have more than %d bytes",
+                         BYTES_MAX);
+    else if (b.failed)
+        s = emq__no_memory("exec", err);
+    else if (native == 0 && n > 0 && !(*into = emq__arena_str(&out->mem, emq__buf_view(&b))).ptr)
+        s = emq__no_memory("exec", err);
+    emq__buf_free(&b);
+    return s;
+}
+
+emq_status emq__asked_read(const struct emq__asked *a, const struct emq__report *r,
+                           struct emq__exec_result *out, emq_error *err)
+{
+    if (a->failed == EMQ_E_NOMEM)
+        return emq__no_memory("exec", err);
+    if (a->failed) {
+        emq__exit_failed(r, out, "its effect was not done: more than %d files", FILES_MAX);
+        return EMQ_OK;
+    }
+    emq_status s = read_kind(a, true, r, out, err);
+    return s == EMQ_OK && out->kind == EMQ__EXEC_DONE ? read_kind(a, false, r, out, err) : s;
+}
