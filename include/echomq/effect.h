@@ -136,9 +136,15 @@ typedef struct emq_effect emq_effect;
 ECHOMQ_API void emq_effect_free(emq_effect *e); /* NULL is allowed */
 ECHOMQ_API int emq_effect_get_state(const emq_effect *e);
 ECHOMQ_API emq_str emq_effect_result(const emq_effect *e);
+ECHOMQ_API emq_str emq_effect_id(const emq_effect *e); /* of the job, with its creation time */
+ECHOMQ_API int64_t emq_effect_timestamp_at_ms(const emq_effect *e);
+ECHOMQ_API emq_str emq_effect_step(const emq_effect *e);
 ECHOMQ_API emq_str emq_effect_token(const emq_effect *e); /* of the hand-out that claimed it last */
 ECHOMQ_API int64_t emq_effect_claimed_at_ms(const emq_effect *e);
-ECHOMQ_API int64_t emq_effect_done_at_ms(const emq_effect *e); /* 0 = not done */
+ECHOMQ_API int64_t emq_effect_done_at_ms(const emq_effect *e);    /* 0 = not done */
+ECHOMQ_API int64_t emq_effect_expires_at_ms(const emq_effect *e); /* forgotten then */
+/* "none", "fresh", "done", "in-doubt", "busy"; static. */
+ECHOMQ_API const char *emq_effect_state_name(int state);
 /* {"queue","id","timestamp","step","state","token","claimedAt","doneAt","expiresAt","result"}, one line. */
 ECHOMQ_API emq_str emq_effect_json(const emq_effect *e);
 

@@ -26,6 +26,7 @@ enum cli_exit {
     CLI_REFUSED = 77,
     CLI_CONFIG = 78,
     CLI_IN_DOUBT = 79,
+    CLI_PARKED = 100, /* emq effect run: the worker fails the job for good */
     CLI_TIMED_OUT = 124,
     CLI_OWN_FAILURE = 125 /* emq run */
 };

@@ -69,6 +69,7 @@ static void exit_status(FILE *to)
         {"77", "the store refused: permission, or read\\-only"},
         {"78", "configuration: a store of another version, a command that cannot be started"},
         {"79", "in doubt: it may or may not have happened"},
+        {"100", "emq effect run: an effect in doubt was parked"},
         {"124", "timed out"},
         {"125", "emq run: a failure of emq itself"},
     };

@@ -6,7 +6,7 @@
 
 struct retry_options {
     struct cli_selection selection;
-    bool reset;
+    bool reset, keep_effect, redo;
 };
 
 static const struct cli_option retry_table[] = {
@@ -15,12 +15,23 @@ static const struct cli_option retry_table[] = {
      .type = CLI_FLAG,
      .at = offsetof(struct retry_options, reset),
      .help = "with the full budget and backoff; else one more run"},
+    {.name = "--keep-effect",
+     .type = CLI_FLAG,
+     .at = offsetof(struct retry_options, keep_effect),
+     .help = "an effect that is recorded as done is left out by the next run"},
+    {.name = "--redo",
+     .type = CLI_FLAG,
+     .at = offsetof(struct retry_options, redo),
+     .help = "it is forgotten, and the job gets another idempotency key"},
     {.name = NULL},
 };
 
 static int retry_flags(const struct cli *cli)
 {
-    return ((const struct retry_options *)cli->options)->reset ? EMQ_RETRY_RESET_ATTEMPTS : 0;
+    const struct retry_options *o = cli->options;
+
+    return (o->reset ? EMQ_RETRY_RESET_ATTEMPTS : 0) |
+           (o->keep_effect ? EMQ_RETRY_KEEP_EFFECT : 0) | (o->redo ? EMQ_RETRY_REDO_EFFECT : 0);
 }
 
 static emq_status retry_one(struct cli *cli, emq_str queue, emq_str id, emq_error *err)
@@ -31,7 +42,18 @@ static emq_status retry_one(struct cli *cli, emq_str queue, emq_str id, emq_erro
 static emq_status retry_many(struct cli *cli, emq_str queue, int state, int64_t *count,
                              emq_error *err)
 {
-    return emq_retry_all(cli->client, queue, state, retry_flags(cli), count, err);
+    const struct retry_options *o = cli->options;
+    emq_queue_stats left = {.size = sizeof left};
+    emq_status s = emq_retry_all(cli->client, queue, state, retry_flags(cli), count, err);
+
+    if (s == EMQ_OK && !o->keep_effect && !o->redo)
+        s = emq_stats(cli->client, queue, &left, err);
+    if (s == EMQ_OK && left.count[state] > 0)
+        cli_say(cli,
+                "%lld jobs stay %s: one whose effect is recorded as done needs --keep-effect or "
+                "--redo",
+                (long long)left.count[state], emq_state_name(state));
+    return s;
 }
 
 static int run_retry(struct cli *cli)
@@ -39,6 +61,9 @@ static int run_retry(struct cli *cli)
     static const int states_all[] = {EMQ_FAILED_STATE, 0};
     static const int states_finished[] = {EMQ_FAILED_STATE, EMQ_COMPLETED_STATE, 0};
     const struct cli_selection *sel = cli->options;
+    const struct retry_options *o = cli->options;
+    if (o->keep_effect && o->redo)
+        return cli_usage(cli, "--keep-effect and --redo exclude each other");
     struct cli_act act = {"retried", sel->all ? states_all : states_finished, retry_one,
                           retry_many};
     return cli_act_on(cli, &act);
@@ -47,8 +72,11 @@ static int run_retry(struct cli *cli)
 const struct cli_verb cli_verb_retry = {
     .name = "retry",
     .summary = "put failed or completed jobs back to work",
-    .usage = "QUEUE (ID...|--state S|--all) [--reset-attempts] [--dry-run]",
-    .help = "--all means all failed jobs. Without --reset-attempts a job gets one more run.",
+    .usage = "QUEUE (ID...|--state S|--all) [--reset-attempts] [--keep-effect|--redo] [--dry-run]",
+    .help = "--all means all failed jobs. Without --reset-attempts a job gets one more run.\n"
+            "A job with an effect that is recorded as done (emq-effect(1)) is not retried unless "
+            "--keep-effect\n"
+            "or --redo says what shall become of the effect.",
     .options = retry_table,
     .options_size = sizeof(struct retry_options),
     .min_words = 1,

@@ -8,7 +8,7 @@
 #define CLI_VERBS(X)                                                                             \
     X(add) X(work) X(run) X(take) X(extend) X(settle) X(wait) X(ls) X(show) X(stats) X(logs)     \
     X(tail) X(retry) X(promote) X(cancel) X(rm) X(edit) X(pause) X(resume) X(drain) X(clean)     \
-    X(obliterate) X(sweep) X(dedup) X(help) X(completion) X(version)
+    X(obliterate) X(sweep) X(dedup) X(effect) X(help) X(completion) X(version)
 /* clang-format on */
 
 #define DECLARE(verb) extern const struct cli_verb cli_verb_##verb;

@@ -63,7 +63,7 @@ struct emq_job {
     struct emq__job rec;        /* token: only of a job that this handle's caller took */
     struct emq__job_made *made; /* owned */
     int64_t lock_until_ms;
-    void *slot; /* the worker's slot while lent to a handler; else NULL */
+    void *slot;                       /* the worker's slot while lent to a handler; else NULL */
     const struct emq__lender *lender; /* with slot */
 };
 
@@ -110,7 +110,8 @@ emq_status emq__client_wrap(emq_client **out, struct emq__engine *e, emq_str url
  * E_UNAVAIL and E_BUSY are not repeated. `req->call` is set here. */
 #define EMQ__RECEIPT_ACTS(X) \
     X(add)                   \
-    X(publish) X(take) X(settle) X(sweep) X(write) X(change) X(bulk) X(obliterate) X(dedup) X(meta) X(mark)
+    X(publish)               \
+    X(take) X(settle) X(sweep) X(write) X(change) X(bulk) X(obliterate) X(dedup) X(meta) X(mark)
 #define EMQ__DO_DECL(act)                                                          \
     emq_status emq__do_##act(emq_client *c, struct emq__##act##_req *req,          \
                              struct emq__##act##_res *res, struct emq__arena *mem, \

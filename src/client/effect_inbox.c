@@ -10,8 +10,9 @@
 const char *emq_inbox_sql(int dialect, int statement)
 {
     static const char *const sqlite[] = {
-        [EMQ_INBOX_CREATE] = "CREATE TABLE IF NOT EXISTS emq_inbox (key TEXT PRIMARY KEY, at INTEGER "
-                             "NOT NULL DEFAULT (CAST(strftime('%s', 'now') AS INTEGER)))",
+        [EMQ_INBOX_CREATE] =
+            "CREATE TABLE IF NOT EXISTS emq_inbox (key TEXT PRIMARY KEY, at INTEGER "
+            "NOT NULL DEFAULT (CAST(strftime('%s', 'now') AS INTEGER)))",
         [EMQ_INBOX_CLAIM] = "INSERT INTO emq_inbox (key) VALUES (?1) ON CONFLICT (key) DO NOTHING",
         [EMQ_INBOX_TRIM] =
             "DELETE FROM emq_inbox WHERE at < CAST(strftime('%s', 'now') AS INTEGER) - ?1",

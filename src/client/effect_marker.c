@@ -23,7 +23,7 @@ struct emq_effect {
     struct made { /* on first use */
         struct emq__arena mem;
         emq_str json;
-    } *made;
+    } * made;
 };
 
 /* ---- the handle -------------------------------------------------------------------------- */
@@ -58,27 +58,27 @@ int emq_effect_get_state(const emq_effect *e)
     return e ? e->m.state : EMQ_EFFECT_NONE;
 }
 
-emq_str emq_effect_result(const emq_effect *e)
-{
-    return e && e->m.result.bytes.ptr ? e->m.result.bytes : emq_strn("", 0);
-}
+#define GET_STR(name, field)                                       \
+    emq_str emq_effect_##name(const emq_effect *e)                 \
+    {                                                              \
+        return e && e->m.field.ptr ? e->m.field : emq_strn("", 0); \
+    }
+GET_STR(id, id)
+GET_STR(step, step)
+GET_STR(token, token)
+GET_STR(result, result.bytes)
 
-emq_str emq_effect_token(const emq_effect *e)
-{
-    return e && e->m.token.ptr ? e->m.token : emq_strn("", 0);
-}
+#define GET_INSTANT(name, field)                   \
+    int64_t emq_effect_##name(const emq_effect *e) \
+    {                                              \
+        return e ? e->m.field : 0;                 \
+    }
+GET_INSTANT(timestamp_at_ms, timestamp_at_ms)
+GET_INSTANT(claimed_at_ms, claimed_at_ms)
+GET_INSTANT(done_at_ms, done_at_ms)
+GET_INSTANT(expires_at_ms, expires_at_ms)
 
-int64_t emq_effect_claimed_at_ms(const emq_effect *e)
-{
-    return e ? e->m.claimed_at_ms : 0;
-}
-
-int64_t emq_effect_done_at_ms(const emq_effect *e)
-{
-    return e ? e->m.done_at_ms : 0;
-}
-
-static const char *state_name(int state)
+const char *emq_effect_state_name(int state)
 {
     switch ((enum emq__marker_state)state) {
     case EMQ__MARKER_FRESH: return "fresh";
@@ -104,7 +104,7 @@ static void put_effect(struct emq__buf *b, const emq_effect *e)
     put_text(b, "id", m->id);
     emq__json_i64_member(b, "timestamp", m->timestamp_at_ms);
     put_text(b, "step", m->step);
-    put_text(b, "state", emq_cstr(state_name(m->state)));
+    put_text(b, "state", emq_cstr(emq_effect_state_name(m->state)));
     put_text(b, "token", m->token);
     emq__json_i64_member(b, "claimedAt", m->claimed_at_ms);
     emq__json_i64_member(b, "doneAt", m->done_at_ms);
@@ -303,9 +303,8 @@ emq_status emq_effect_done(emq_client *c, const emq_effect_key *key, emq_str res
     if (s == EMQ_OK)
         s = keep_of(c, k.queue, k.id, &keep_ms, where, err);
     if (s == EMQ_OK) {
-        struct emq__mark_req req = {.kind = EMQ__MARK_DONE,
-                                    .result = {emq__kind_of(result), result},
-                                    .keep_ms = keep_ms};
+        struct emq__mark_req req = {
+            .kind = EMQ__MARK_DONE, .result = {emq__kind_of(result), result}, .keep_ms = keep_ms};
         s = mark(c, &k, req, &res, &mem, err);
     }
     emq__arena_free(&mem);
@@ -401,9 +400,8 @@ emq_status emq_effect_list(emq_client *c, emq_str queue, emq_str id, const emq_e
     if (s == EMQ_OK && (!out || !n))
         s = emq__fail(err, EMQ_E_INVALID, 0, where, "%s is NULL", out ? "n" : "out");
     if (s == EMQ_OK && limit > LIST_MAX)
-        s = emq__fail(err, EMQ_E_INVALID, 0, where,
-                      "limit is %zu: allowed are 1 to %d; 0 means %d", limit, LIST_MAX,
-                      LIST_DEFAULT);
+        s = emq__fail(err, EMQ_E_INVALID, 0, where, "limit is %zu: allowed are 1 to %d; 0 means %d",
+                      limit, LIST_MAX, LIST_DEFAULT);
     if (s == EMQ_OK) {
         struct emq__markers_req req = {.prefix = c->prefix,
                                        .queue = queue,

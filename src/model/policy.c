@@ -73,8 +73,8 @@ int64_t emq__known_ms(const struct emq__opts *o)
 {
     int64_t attempts = o->attempts > 1 ? o->attempts : 1;
     int64_t backoff = emq__backoff_ms(&o->backoff, (int32_t)attempts, 1);
-    int64_t each = clamp_span(backoff, EMQ__KNOWN_MAX_MS) +
-                   clamp_span(o->timeout_ms, EMQ__KNOWN_MAX_MS);
+    int64_t each =
+        clamp_span(backoff, EMQ__KNOWN_MAX_MS) + clamp_span(o->timeout_ms, EMQ__KNOWN_MAX_MS);
     int64_t all = each > EMQ__KNOWN_MAX_MS / attempts ? EMQ__KNOWN_MAX_MS : each * attempts;
     int64_t ms = clamp_span(o->delay_ms, EMQ__KNOWN_MAX_MS) + all + kept_ms(&o->keep_failed) +
                  kept_ms(&o->keep_completed);

@@ -56,9 +56,8 @@ static emq_status judge(struct emq__exec_result *res, emq_status st, const char 
     }
     /* What is refused as it is would be refused again. */
     res->kind = st == EMQ_E_INVALID ? EMQ__EXEC_FAIL : EMQ__EXEC_RETRY;
-    res->reason =
-        emq__arena_printf(&res->mem, "its %s was not done: %s", res->sql.ptr ? "SQL" : "commands",
-                          why);
+    res->reason = emq__arena_printf(&res->mem, "its %s was not done: %s",
+                                    res->sql.ptr ? "SQL" : "commands", why);
     if (!res->reason.ptr)
         res->reason = EMQ_STR_LIT("its effect was not done");
     return EMQ_OK;
@@ -161,8 +160,7 @@ static emq_status act(struct marked *m, emq_error *err)
 static emq_status take_over(struct marked *m, bool happened, emq_error *err)
 {
     emq_effect *e = NULL;
-    emq_status s =
-        emq_effect_claim(m->c, &m->key, EMQ_CLAIM_TAKE_OVER, m->plan.keep_ms, &e, err);
+    emq_status s = emq_effect_claim(m->c, &m->key, EMQ_CLAIM_TAKE_OVER, m->plan.keep_ms, &e, err);
 
     if (s == EMQ_OK && emq_effect_get_state(e) == EMQ_EFFECT_IS_DONE)
         s = already(m, e, err);

@@ -185,9 +185,11 @@ emq_status emq__exec_run_once(struct emq__exec *x, struct emq__slot *s,
                               struct emq__exec_result *out, emq_error *err)
 {
     int index = emq__slot_index(s);
-    struct run r = {
-        .x = x, .place = &x->places[index], .job = emq__slot_job(s), .retry_after_ms = -1,
-        .mem = &out->mem};
+    struct run r = {.x = x,
+                    .place = &x->places[index],
+                    .job = emq__slot_job(s),
+                    .retry_after_ms = -1,
+                    .mem = &out->mem};
     struct emq__turn t;
     bool supervisor_killed = false;
     emq_status st = emq__report_init(&r.report, r.job, &x->log, err);

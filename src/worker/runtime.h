@@ -90,8 +90,8 @@ struct emq__slot {
     int64_t renew_at_us;              /* mu */
     atomic_int cancel;                /* emq_cancel_reason; the first one sticks */
     _Atomic int64_t safe_until_us, run_until_us; /* boottime; INT64_MAX = none */
-    int settled;          /* an effect has ended the job: an emq_state; the slot's thread, then the pump */
-    bool begun;           /* a handler has seen it; the slot's thread, then the pump */
+    int settled; /* an effect has ended the job: an emq_state; the slot's thread, then the pump */
+    bool begun;  /* a handler has seen it; the slot's thread, then the pump */
     int64_t taken_us;     /* boottime */
     int64_t started_us;   /* mu */
     int64_t store_now_ms; /* the store's clock at taken_us */

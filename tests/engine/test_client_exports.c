@@ -17,43 +17,35 @@ static const struct {
     any_fn fn;
 } exported[] = {
 #define X(name) {#name, (any_fn)name},
-    X(emq_add) X(emq_add_log) X(emq_add_many) X(emq_add_many_watched) X(emq_add_on) X(emq_cancel) X(
-        emq_cancel_all) X(emq_claims) X(emq_clean) X(emq_clear_logs) X(emq_close)
-        X(emq_dedup_release) X(emq_dedup_show) X(emq_drain) X(emq_events) X(emq_extend) X(emq_fd) X(
-            emq_find) X(emq_get) X(emq_interrupt) X(emq_job_attempts) X(emq_job_attempts_made)
-            X(emq_job_attempts_started) X(emq_job_cancelled) X(emq_job_data) X(emq_job_dedup_id) X(
-                emq_job_delay_ms) X(emq_job_due_at_ms) X(emq_job_failed_reason) X(emq_job_fence)
-                X(emq_job_finished_at_ms) X(emq_job_free) X(emq_job_id) X(emq_job_idempotency_key)
-                    X(emq_job_is_mine) X(emq_job_json) X(emq_job_lock_until_ms) X(emq_job_log) X(
-                        emq_job_name) X(emq_job_opts_json) X(emq_job_prefix) X(emq_job_priority)
-                        X(emq_job_processed_at_ms) X(emq_job_processed_by) X(
-                            emq_job_progress_json) X(emq_job_queue) X(emq_job_replace_data)
-                            X(emq_job_report_progress) X(emq_job_result) X(emq_job_set_failure) X(
-                                emq_job_set_result) X(emq_job_set_retry_after)
-                                X(emq_job_stacktrace_json) X(emq_job_stalled) X(emq_job_state) X(
-                                    emq_job_timeout_ms) X(emq_job_timestamp_at_ms) X(emq_job_token)
-                                    X(emq_list_free) X(emq_list_job) X(emq_list_len) X(
-                                        emq_list_str) X(emq_logs)
-                                        X(emq_obliterate) X(emq_open) X(emq_pause) X(emq_promote) X(
-                                            emq_promote_all) X(emq_queues) X(emq_remove)
-                                            X(emq_resume) X(emq_retry) X(emq_retry_all) X(
-                                                emq_set_concurrency) X(emq_set_data)
-                                                X(emq_set_delay) X(emq_set_priority) X(
-                                                    emq_set_progress)
-                                                    X(emq_settle) X(emq_sqlite_source_id) X(
-                                                        emq_state_name) X(emq_state_parse)
-                                                        X(emq_stats) X(emq_status_name) X(
-                                                            emq_status_text)
-                                                            X(emq_sweep) X(emq_take) X(
-                                                                emq_version) X(emq_wait) X(emq_wake)
-                                                                X(emq_worker_dump)
-                                                                    X(emq_worker_free) X(
-                                                                        emq_worker_get_stats)
-                                                                        X(emq_worker_join) X(
-                                                                            emq_worker_pause)
-                                                                            X(emq_worker_resume) X(
-                                                                                emq_worker_start)
-                                                                                X(emq_worker_stop)
+    /* clang-format off */
+    X(emq_add) X(emq_add_log) X(emq_add_many) X(emq_add_many_watched) X(emq_add_on) X(emq_cancel)
+    X(emq_cancel_all) X(emq_claims) X(emq_clean) X(emq_clear_logs) X(emq_close)
+    X(emq_dedup_release) X(emq_dedup_show) X(emq_drain) X(emq_effect_claim)
+    X(emq_effect_claimed_at_ms) X(emq_effect_done) X(emq_effect_done_at_ms)
+    X(emq_effect_expires_at_ms) X(emq_effect_free) X(emq_effect_get_state) X(emq_effect_id)
+    X(emq_effect_json) X(emq_effect_key_of) X(emq_effect_list) X(emq_effect_redis)
+    X(emq_effect_release) X(emq_effect_resolve) X(emq_effect_result) X(emq_effect_run)
+    X(emq_effect_sqlite) X(emq_effect_state_name) X(emq_effect_step) X(emq_effect_timestamp_at_ms)
+    X(emq_effect_token) X(emq_events) X(emq_extend) X(emq_fd) X(emq_find) X(emq_get)
+    X(emq_inbox_sql) X(emq_interrupt) X(emq_job_attempts) X(emq_job_attempts_made)
+    X(emq_job_attempts_started) X(emq_job_cancelled) X(emq_job_data) X(emq_job_dedup_id)
+    X(emq_job_delay_ms) X(emq_job_due_at_ms) X(emq_job_failed_reason) X(emq_job_fence)
+    X(emq_job_finished_at_ms) X(emq_job_free) X(emq_job_id) X(emq_job_idempotency_key)
+    X(emq_job_is_mine) X(emq_job_json) X(emq_job_lock_until_ms) X(emq_job_log) X(emq_job_name)
+    X(emq_job_opts_json) X(emq_job_prefix) X(emq_job_priority) X(emq_job_processed_at_ms)
+    X(emq_job_processed_by) X(emq_job_progress_json) X(emq_job_queue) X(emq_job_replace_data)
+    X(emq_job_report_progress) X(emq_job_result) X(emq_job_set_failure) X(emq_job_set_result)
+    X(emq_job_set_retry_after) X(emq_job_stacktrace_json) X(emq_job_stalled) X(emq_job_state)
+    X(emq_job_timeout_ms) X(emq_job_timestamp_at_ms) X(emq_job_token) X(emq_list_free)
+    X(emq_list_job) X(emq_list_len) X(emq_list_str) X(emq_logs) X(emq_obliterate) X(emq_open)
+    X(emq_pause) X(emq_promote) X(emq_promote_all) X(emq_queues) X(emq_remove) X(emq_resume)
+    X(emq_retry) X(emq_retry_all) X(emq_set_concurrency) X(emq_set_data) X(emq_set_delay)
+    X(emq_set_priority) X(emq_set_progress) X(emq_settle) X(emq_sqlite_source_id)
+    X(emq_state_name) X(emq_state_parse) X(emq_stats) X(emq_status_name) X(emq_status_text)
+    X(emq_sweep) X(emq_take) X(emq_version) X(emq_wait) X(emq_wake) X(emq_worker_dump)
+    X(emq_worker_free) X(emq_worker_get_stats) X(emq_worker_join) X(emq_worker_pause)
+    X(emq_worker_resume) X(emq_worker_start) X(emq_worker_stop)
+/* clang-format on */
 #undef X
 };
 
