@@ -170,7 +170,7 @@ static emq_status take_over(struct marked *m, bool happened, emq_error *err)
     return s;
 }
 
-static emq_status park(struct marked *m, const emq_effect *e)
+static emq_status park(struct marked *m, const emq_effect *e, emq_error *err)
 {
     char text[600];
     emq_str token = emq_effect_token(e), step = m->key.step;
@@ -179,9 +179,10 @@ static emq_status park(struct marked *m, const emq_effect *e)
                      "its effect%s%.*s is in doubt: %.*s claimed it and ended without a word; "
                      "look whether it happened, then emq effect resolve and emq retry",
                      step.len ? " " : "", EMQ_STR_ARG(step), EMQ_STR_ARG(token));
-    if (m->slot && n > 0)
-        (void)emq_job_set_failure(m->job, emq_cstr(text), emq_strn("", 0), NULL);
-    return EMQ_PARKED;
+    emq_status s = m->slot && n > 0
+                       ? emq_job_set_failure(m->job, emq_cstr(text), emq_strn("", 0), err)
+                       : EMQ_OK;
+    return s == EMQ_OK ? EMQ_PARKED : s;
 }
 
 static emq_status decide(struct marked *m, const emq_effect *e, emq_error *err)
@@ -195,7 +196,7 @@ static emq_status decide(struct marked *m, const emq_effect *e, emq_error *err)
                  : answer == EMQ_PROBE_DID_NOT ? EMQ_DOUBT_REDO
                                                : EMQ_DOUBT_PARK;
     }
-    return policy == EMQ_DOUBT_PARK ? park(m, e) : take_over(m, policy == EMQ_DOUBT_SKIP, err);
+    return policy == EMQ_DOUBT_PARK ? park(m, e, err) : take_over(m, policy == EMQ_DOUBT_SKIP, err);
 }
 
 emq_status emq_effect_run(emq_client *c, emq_job *job, const emq_effect_plan *plan, emq_error *err)
