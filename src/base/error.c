@@ -54,7 +54,10 @@ emq_class emq__class_of(emq_status s)
     case EMQ_TIMEOUT:
     case EMQ_CANCELLED:
     case EMQ_FAILED:
-    case EMQ_LOCKED: return EMQ_CLASS_NONE;
+    case EMQ_LOCKED:
+    case EMQ_CONFLICT:
+    case EMQ_PARKED:
+    case EMQ_EFFECT_DONE: return EMQ_CLASS_NONE;
     case EMQ_E_UNAVAIL:
     case EMQ_E_BUSY:
     case EMQ_E_NOMEM:

@@ -144,6 +144,7 @@ LOOK_AT_ONE(bulk)
 LOOK_AT_ONE(obliterate)
 LOOK_AT_ONE(dedup)
 LOOK_AT_ONE(meta)
+LOOK_AT_ONE(mark)
 #undef LOOK_AT_ONE
 
 /* Entries of the same queue usually stand together: each run is looked at once. */
@@ -189,6 +190,7 @@ LOOK_AT_NOTHING(logs)
 LOOK_AT_NOTHING(events)
 LOOK_AT_NOTHING(history)
 LOOK_AT_NOTHING(dump)
+LOOK_AT_NOTHING(markers)
 #undef LOOK_AT_NOTHING
 
 #define CHECK_ACT(act, mutating)                                                             \

@@ -50,6 +50,19 @@ void emq__job_identity(const struct emq__job *j, struct emq__buf *out)
     add_part(out, j->id);
     emq__buf_char(out, ':');
     emq__buf_i64(out, j->timestamp_at_ms);
+    if (j->redo > 0) {
+        emq__buf_char(out, ':');
+        emq__buf_i64(out, j->redo);
+    }
+}
+
+emq_str emq__detail(emq_str text)
+{
+    size_t n = text.len < EMQ__DETAIL_MAX ? text.len : EMQ__DETAIL_MAX;
+
+    while (n < text.len && n > 0 && ((unsigned char)text.ptr[n] & 0xc0) == 0x80)
+        n--;
+    return emq_strn(text.ptr, n);
 }
 
 void emq__token_format(emq_str worker, int64_t fence, char out[EMQ_TOKEN_MAX + 1])

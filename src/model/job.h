@@ -80,6 +80,11 @@ int64_t emq__fence_next(int64_t last, int64_t now_us);
  * last `limit` (-1 = all, 0 = none). An empty trace appends nothing. */
 void emq__stack_append(emq_str json, emq_str trace, int64_t limit, struct emq__buf *out);
 
+/* A text as the detail of an entry of the history: its beginning, whole characters, at most EMQ__DETAIL_MAX
+ * bytes. */
+enum { EMQ__DETAIL_MAX = 200 };
+emq_str emq__detail(emq_str text);
+
 /* Texts that end up as data; the first two are BullMQ's. */
 #define EMQ__TEXT_STALLED      "job stalled more than allowable limit"
 #define EMQ__TEXT_AT_MOST_ONCE "at-most-once: the worker that took it died"

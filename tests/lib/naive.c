@@ -101,6 +101,8 @@ void nv_queue_free(struct nv_queue *q)
         nv_job_free(q->jobs[--q->n_jobs]);
     while (q->n_dedup)
         nv_dedup_drop(q, &q->dedup[q->n_dedup - 1]);
+    while (q->n_markers)
+        nv_marker_drop(q, &q->markers[q->n_markers - 1]);
     for (size_t i = 0; i < q->n_events; i++)
         nv_free_str(q->events[i].json);
     for (size_t i = 0; i < q->n_meta; i++) {
@@ -110,6 +112,7 @@ void nv_queue_free(struct nv_queue *q)
     free(q->jobs);
     free(q->dedup);
     free(q->events);
+    free(q->markers);
     free(q->meta);
     nv_free_str(q->prefix);
     nv_free_str(q->name);
@@ -217,8 +220,7 @@ bool nv_locked(const struct naive *n, const struct nv_job *job)
     return job->j.state == EMQ_ACTIVE && job->lock_end_at_ms > n->now_ms;
 }
 
-void nv_history(struct naive *n, struct nv_job *job, const char *what, emq_str who,
-                const char *detail)
+void nv_history(struct naive *n, struct nv_job *job, const char *what, emq_str who, emq_str detail)
 {
     struct emq__buf b;
     emq__buf_init(&b, 64 * 1024);
@@ -228,7 +230,7 @@ void nv_history(struct naive *n, struct nv_job *job, const char *what, emq_str w
     emq__json_key(&b, "who");
     emq__json_quote(&b, who);
     emq__json_key(&b, "detail");
-    emq__json_quote(&b, emq_cstr(detail));
+    emq__json_quote(&b, detail);
     emq__buf_char(&b, '}');
     nv_lines_add(&job->history, emq__buf_view(&b));
     emq__buf_free(&b);

@@ -34,15 +34,17 @@ static emq_status do_write(struct naive *n, const struct emq__write_req *req,
     (void)mem;
     if (!req->auth.token.len && !req->auth.admin.len)
         return emq__fail(err, EMQ_E_INVALID, 0, "write", "neither a token nor an administrator");
+    if (req->kind == EMQ__WRITE_NOTE && req->auth.token.len)
+        return emq__fail(err, EMQ_E_INVALID, 0, "write", "a note is an administrator's");
     if (!job)
         return EMQ_NOT_FOUND;
     if (req->auth.token.len &&
         (job->j.state != EMQ_ACTIVE || !emq__str_eq(job->j.token, req->auth.token))) {
-        nv_history(n, job, "refused", req->auth.token, "write");
+        nv_history(n, job, "refused", req->auth.token, EMQ_STR_LIT("write"));
         return EMQ_LOST;
     }
-    if (!req->auth.token.len)
-        nv_history(n, job, "admin", req->auth.admin, "write");
+    if (!req->auth.token.len && req->kind != EMQ__WRITE_NOTE)
+        nv_history(n, job, "admin", req->auth.admin, EMQ_STR_LIT("write"));
     switch (req->kind) {
     case EMQ__WRITE_PROGRESS: set_progress(n, q, job, req->value.bytes); break;
     case EMQ__WRITE_DATA:
@@ -54,6 +56,9 @@ static emq_status do_write(struct naive *n, const struct emq__write_req *req,
         nv_lines_keep(&job->logs, req->keep);
         break;
     case EMQ__WRITE_CLEAR_LOGS: nv_lines_keep(&job->logs, req->keep); break;
+    case EMQ__WRITE_NOTE:
+        nv_history(n, job, "note", req->auth.admin, emq__detail(req->value.bytes));
+        break;
     }
     res->logs = (int64_t)job->logs.n;
     return EMQ_OK;
@@ -62,17 +67,24 @@ NV_ACT_ONCE(write)
 
 /* ---- change */
 
-static bool allowed(const struct naive *n, const struct nv_job *job, enum emq__change_kind kind)
+static emq_status allowed(struct naive *n, struct nv_queue *q, const struct nv_job *job,
+                          const struct emq__change *c)
 {
-    switch (kind) {
+    bool ok = true;
+
+    switch (c->kind) {
     case EMQ__CHANGE_DELAY:
-    case EMQ__CHANGE_PROMOTE: return job->j.state == EMQ_DELAYED;
-    case EMQ__CHANGE_PRIORITY: return true;
-    case EMQ__CHANGE_RETRY: return finished(job);
-    case EMQ__CHANGE_REMOVE: return !nv_locked(n, job);
-    case EMQ__CHANGE_CANCEL: return !finished(job);
+    case EMQ__CHANGE_PROMOTE: ok = job->j.state == EMQ_DELAYED; break;
+    case EMQ__CHANGE_PRIORITY: break;
+    case EMQ__CHANGE_RETRY:
+        ok = finished(job);
+        if (ok && c->effects == EMQ__EFFECTS_ASK && nv_effect_done(n, q, job))
+            return EMQ_EFFECT_DONE;
+        break;
+    case EMQ__CHANGE_REMOVE: return nv_locked(n, job) ? EMQ_LOCKED : EMQ_OK;
+    case EMQ__CHANGE_CANCEL: ok = !finished(job); break;
     }
-    return false;
+    return ok ? EMQ_OK : EMQ_WRONG_STATE;
 }
 
 static void set_priority(struct naive *n, struct nv_queue *q, struct nv_job *job,
@@ -101,6 +113,10 @@ static void retry_finished(struct naive *n, struct nv_queue *q, struct nv_job *j
         job->j.attempts_started = 0;
         job->j.stalled = 0;
     }
+    if (c->effects == EMQ__EFFECTS_REDO) {
+        nv_effects_forget(q, job);
+        job->j.redo++;
+    }
     q->totals.retried++;
     nv_place_line(n, q, job, c->lifo);
     nv_event(n, q, "waiting", job->j.id, prev);
@@ -111,7 +127,7 @@ static int change_job(struct naive *n, struct nv_queue *q, struct nv_job *job,
                       const struct emq__change *c, bool quiet)
 {
     if (c->admin.len)
-        nv_history(n, job, "admin", c->admin, "change");
+        nv_history(n, job, "admin", c->admin, EMQ_STR_LIT("change"));
     switch (c->kind) {
     case EMQ__CHANGE_DELAY:
         job->j.delay_ms = c->delay_ms;
@@ -154,14 +170,11 @@ static emq_status do_change(struct naive *n, const struct emq__change_req *req,
     for (size_t i = 0; i < req->n; i++) {
         struct emq__settled *out = &res->changed[i];
         struct nv_job *job = nv_job_visible(q, req->ids[i]);
-        if (!job) {
-            out->outcome = EMQ_NOT_FOUND;
-        } else if (!allowed(n, job, req->change.kind)) {
-            out->outcome = req->change.kind == EMQ__CHANGE_REMOVE ? EMQ_LOCKED : EMQ_WRONG_STATE;
-            out->state = job->j.state;
-        } else {
+        out->outcome = job ? allowed(n, q, job, &req->change) : EMQ_NOT_FOUND;
+        if (out->outcome == EMQ_OK)
             out->state = change_job(n, q, job, &req->change, false);
-        }
+        else if (job)
+            out->state = job->j.state;
     }
     return EMQ_OK;
 }
@@ -169,10 +182,11 @@ NV_ACT_ONCE(change)
 
 /* ---- bulk */
 
-static bool wanted(const struct naive *n, const struct nv_job *job, const struct emq__bulk_req *req)
+static bool wanted(struct naive *n, struct nv_queue *q, const struct nv_job *job,
+                   const struct emq__bulk_req *req)
 {
     int64_t at = finished(job) ? job->j.finished_at_ms : job->j.timestamp_at_ms;
-    return at <= n->now_ms - req->older_ms && allowed(n, job, req->change.kind);
+    return at <= n->now_ms - req->older_ms && allowed(n, q, job, &req->change) == EMQ_OK;
 }
 
 static emq_status do_bulk(struct naive *n, const struct emq__bulk_req *req,
@@ -194,7 +208,7 @@ static emq_status do_bulk(struct naive *n, const struct emq__bulk_req *req,
         at++;
     }
     for (; at < count; at++) {
-        if (!wanted(n, list[at], req))
+        if (!wanted(n, q, list[at], req))
             continue;
         if (res->count == limit) {
             res->more = true;

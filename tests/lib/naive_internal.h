@@ -56,6 +56,9 @@ struct nv_queue {
     size_t n_dedup;
     struct nv_event *events;
     size_t n_events;
+    struct emq__marker
+        *markers; /* their strings are malloc'ed; done_at_ms says whether they are done */
+    size_t n_markers;
     struct emq__meta_field *meta;
     size_t n_meta;
     int64_t last_event_ms, last_event_seq;
@@ -115,8 +118,7 @@ struct nv_job **nv_sorted(const struct nv_queue *q, int state, size_t *count);
 int64_t nv_count(const struct nv_queue *q, int state);
 struct emq__job *nv_job_copy(struct naive *n, const struct nv_job *job, struct emq__arena *mem);
 bool nv_locked(const struct naive *n, const struct nv_job *job); /* under a live lock */
-void nv_history(struct naive *n, struct nv_job *job, const char *what, emq_str who,
-                const char *detail);
+void nv_history(struct naive *n, struct nv_job *job, const char *what, emq_str who, emq_str detail);
 
 /* ---- settings */
 const emq_str *nv_meta(const struct nv_queue *q, const char *field);
@@ -168,6 +170,12 @@ emq_status nv_dedup_apply(struct naive *n, struct nv_queue *q, struct nv_job *jo
 
 /* The owner has ended: its key ends too, or the kept next job takes it over. */
 void nv_key_end(struct naive *n, struct nv_queue *q, const struct nv_job *job);
+
+/* ---- effects */
+void nv_marker_drop(struct nv_queue *q, struct emq__marker *m);
+/* Is any effect of the job known to be done? */
+bool nv_effect_done(struct naive *n, struct nv_queue *q, const struct nv_job *job);
+void nv_effects_forget(struct nv_queue *q, const struct nv_job *job);
 
 /* ---- receipts. EMQ_OK with *r NULL: none wanted; (*r)->done: answer with it. */
 emq_status nv_receipt(struct naive *n, const struct emq__call *call, const char *act,

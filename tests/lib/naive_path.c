@@ -364,7 +364,7 @@ static emq_status may_settle(struct naive *n, struct nv_job *job,
 
     if (en->auth.token.len) {
         if (!active || !emq__str_eq(job->j.token, en->auth.token)) {
-            nv_history(n, job, "refused", en->auth.token, "settle");
+            nv_history(n, job, "refused", en->auth.token, EMQ_STR_LIT("settle"));
             return EMQ_LOST;
         }
     } else if (!active) {
@@ -374,7 +374,7 @@ static emq_status may_settle(struct naive *n, struct nv_job *job,
         (en->kind == EMQ__SETTLE_RETRY || en->kind == EMQ__SETTLE_RELEASE))
         return EMQ_WRONG_STATE;
     if (!en->auth.token.len)
-        nv_history(n, job, "admin", en->auth.admin, "settle");
+        nv_history(n, job, "admin", en->auth.admin, EMQ_STR_LIT("settle"));
     return EMQ_OK;
 }
 
@@ -406,13 +406,18 @@ static void settle_one(struct naive *n, struct nv_queue *q, const struct emq__se
         }
         job->j.attempts_made++;
         note_failure(job, en);
+        nv_history(n, job, "retried", job->j.token, emq__detail(en->reason));
         q->totals.retried++;
         out->state = go_back(n, q, job, en->delay_ms, en->lifo);
         break;
     case EMQ__SETTLE_RELEASE:
         job->j.attempts_started--;
-        out->state = job->j.cancel ? nv_fail(n, q, job, emq_cstr(EMQ__TEXT_CANCELLED), NULL)
-                                   : go_back(n, q, job, en->delay_ms, true);
+        if (job->j.cancel) {
+            out->state = nv_fail(n, q, job, emq_cstr(EMQ__TEXT_CANCELLED), NULL);
+            break;
+        }
+        nv_history(n, job, "released", job->j.token, EMQ_STR_LIT(""));
+        out->state = go_back(n, q, job, en->delay_ms, true);
         break;
     case EMQ__SETTLE_STALLED:
         out->state = nv_stall(n, q, job, en->max_stalled, en->reason, &en->keep);

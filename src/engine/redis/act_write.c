@@ -12,13 +12,14 @@ emq_status rd_write(struct emq__engine *e, const struct emq__write_req *req,
     static const char *const kinds[] = {[EMQ__WRITE_PROGRESS] = "p",
                                         [EMQ__WRITE_DATA] = "d",
                                         [EMQ__WRITE_LOG] = "l",
-                                        [EMQ__WRITE_CLEAR_LOGS] = "c"};
+                                        [EMQ__WRITE_CLEAR_LOGS] = "c",
+                                        [EMQ__WRITE_NOTE] = "n"};
     emq_str value = req->value.bytes, encoding = {0};
     const struct rd_reply *r;
 
     if (req->auth.token.len == 0 && req->auth.admin.len == 0)
         return emq__fail(err, EMQ_E_INVALID, 0, "write", "neither a token nor an administrator");
-    if (req->kind < EMQ__WRITE_PROGRESS || req->kind > EMQ__WRITE_CLEAR_LOGS)
+    if (req->kind < EMQ__WRITE_PROGRESS || req->kind > EMQ__WRITE_NOTE)
         return emq__fail(err, EMQ_E_INVALID, 0, "write", "kind %d is not one", (int)req->kind);
     if (req->kind == EMQ__WRITE_DATA && !rd_encode(req->value, mem, &value, &encoding))
         return emq__fail(err, EMQ_E_NOMEM, 0, "write", "no memory for %zu bytes", value.len);

@@ -68,12 +68,17 @@ static emq_status bulk_start(struct sq_tx *tx, const struct sq_queue *q, const s
 }
 
 /* Would the change take this job of the scan? *end: neither it nor any behind it. */
-static bool bulk_wants(const struct sq_tx *tx, const struct bulk_arg *a, const struct sq_row *row,
-                       bool *end)
+static emq_status bulk_wants(struct sq_tx *tx, const struct sq_queue *q, const struct bulk_arg *a,
+                             const struct sq_row *row, bool *wants, bool *end, emq_error *err)
 {
+    emq_status s = EMQ_WRONG_STATE;
     bool old = old_enough(tx, row, a->req->older_ms);
+
     *end = !old && by_finish(row->state); /* these are in the order of their age */
-    return old && sq_change_allowed(tx, row, a->req->change.kind) == EMQ_OK;
+    if (old)
+        s = sq_change_allowed(tx, q, row, &a->req->change, err);
+    *wants = s == EMQ_OK;
+    return emq__is_failure(s) ? s : EMQ_OK;
 }
 
 static emq_status bulk_scan(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
@@ -97,13 +102,18 @@ static emq_status bulk_scan(struct sq_tx *tx, struct sq_queue *q, void *arg, emq
     sq_bind_i64(st, 4, ord2);
     a->n = 0;
     while (!end && !a->more && (s = sq_step(tx->conn, st, &got, "bulk", err)) == EMQ_OK && got) {
+        bool wants;
         struct sq_row row = {.jid = sq_col_i64(st, 0),
+                             .id = sq_col_str(st, 1),
                              .lock_end = sq_col_i64(st, 2),
                              .lock_boot = sq_col_i64(st, 3),
                              .timestamp_at_ms = sq_col_i64(st, 4),
                              .finished_at_ms = sq_col_i64(st, 5),
                              .state = a->req->state};
-        if (!bulk_wants(tx, a, &row, &end))
+        s = bulk_wants(tx, q, a, &row, &wants, &end, err);
+        if (s != EMQ_OK)
+            break;
+        if (!wants)
             continue;
         if (a->n == (size_t)limit_of(a->req->limit)) {
             a->more = true;
@@ -339,8 +349,8 @@ static emq_status obliterate_rest(struct sq_tx *tx, struct sq_queue *q, struct o
                                   emq_error *err)
 {
     static const enum sq_sql sliced[] = {SQ_SQL_obliterate_dedup_next, SQ_SQL_obliterate_dedup,
-                                         SQ_SQL_obliterate_events, SQ_SQL_obliterate_metrics,
-                                         SQ_SQL_obliterate_schedulers};
+                                         SQ_SQL_obliterate_events,     SQ_SQL_obliterate_metrics,
+                                         SQ_SQL_obliterate_schedulers, SQ_SQL_obliterate_markers};
     static const enum sq_sql whole[] = {SQ_SQL_obliterate_meta, SQ_SQL_obliterate_queue};
     int64_t done = a->res->count;
     emq_status s = obliterate_staged(tx, q, &done, err);

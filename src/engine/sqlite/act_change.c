@@ -9,6 +9,7 @@
  */
 #include "base/error.h"
 #include "engine/sqlite/admin.h"
+#include "engine/sqlite/marker.h"
 
 struct change_arg {
     const struct emq__change_req *req;
@@ -34,16 +35,29 @@ static bool is_finished(int state)
     return state == EMQ_COMPLETED_STATE || state == EMQ_FAILED_STATE;
 }
 
-emq_status sq_change_allowed(const struct sq_tx *tx, const struct sq_row *row,
-                             enum emq__change_kind kind)
+/* A retry that nobody has decided about: is it known that an effect of the job was done? */
+static emq_status ask_effects(struct sq_tx *tx, const struct sq_queue *q, const struct sq_row *row,
+                              emq_error *err)
+{
+    bool done;
+    emq_status s = sq_marker_any_done(tx, q, row->id, row->timestamp_at_ms, &done, err);
+
+    return s == EMQ_OK && done ? EMQ_EFFECT_DONE : s;
+}
+
+emq_status sq_change_allowed(struct sq_tx *tx, const struct sq_queue *q, const struct sq_row *row,
+                             const struct emq__change *c, emq_error *err)
 {
     if (row->state == SQ_STAGED)
         return EMQ_NOT_FOUND;
-    switch (kind) {
+    switch (c->kind) {
     case EMQ__CHANGE_DELAY:
     case EMQ__CHANGE_PROMOTE: return row->state == EMQ_DELAYED ? EMQ_OK : EMQ_WRONG_STATE;
     case EMQ__CHANGE_PRIORITY: return EMQ_OK;
-    case EMQ__CHANGE_RETRY: return is_finished(row->state) ? EMQ_OK : EMQ_WRONG_STATE;
+    case EMQ__CHANGE_RETRY:
+        if (!is_finished(row->state))
+            return EMQ_WRONG_STATE;
+        return c->effects == EMQ__EFFECTS_ASK ? ask_effects(tx, q, row, err) : EMQ_OK;
     case EMQ__CHANGE_REMOVE: return sq_row_locked(tx, row) ? EMQ_LOCKED : EMQ_OK;
     case EMQ__CHANGE_CANCEL: return is_finished(row->state) ? EMQ_WRONG_STATE : EMQ_OK;
     }
@@ -105,7 +119,9 @@ static emq_status change_retry(struct sq_tx *tx, struct sq_queue *q, struct sq_r
                                const struct emq__change *c, emq_error *err)
 {
     const char *prev = emq_state_name(row->state);
-    emq_status s = sq_row_reprocess(tx, q, row, c->lifo, c->reset_attempts, err);
+    emq_status s = c->effects == EMQ__EFFECTS_REDO ? sq_marker_drop_job(tx, q, row, err) : EMQ_OK;
+    if (s == EMQ_OK)
+        s = sq_row_reprocess(tx, q, row, c, err);
     if (s != EMQ_OK)
         return s;
     q->totals.retried++;
@@ -162,11 +178,11 @@ emq_status sq_change_row(struct sq_tx *tx, struct sq_queue *q, struct sq_row *ro
     bool gone = false;
     emq_status s = EMQ_OK;
 
-    *out = (struct emq__settled){sq_change_allowed(tx, row, c->kind), row->state};
+    *out = (struct emq__settled){sq_change_allowed(tx, q, row, c, err), row->state};
     if (out->outcome == EMQ_NOT_FOUND)
         out->state = 0;
     if (out->outcome != EMQ_OK)
-        return EMQ_OK;
+        return emq__is_failure(out->outcome) ? out->outcome : EMQ_OK;
     if (c->admin.len && c->kind != EMQ__CHANGE_REMOVE) /* it would go with the job */
         s = sq_history(tx, row, "admin", c->admin, emq_cstr(kind_name(c->kind)), err);
     if (s != EMQ_OK)

@@ -139,10 +139,16 @@ static emq_status go_back(struct sq_tx *tx, struct sq_queue *q, struct sq_row *r
                           emq_error *err)
 {
     struct sq_requeue to = sq_requeue_of(row);
-    emq_status s = EMQ_OK;
+    bool retry = en->kind == EMQ__SETTLE_RETRY;
+    char token[EMQ_TOKEN_MAX + 1];
 
+    emq__token_format(row->worker, row->fence, token);
+    emq_status s = sq_history(tx, row, retry ? "retried" : "released", emq_cstr(token),
+                              retry ? emq__detail(en->reason) : EMQ_STR_LIT(""), err);
+    if (s != EMQ_OK)
+        return s;
     to.delay_ms = en->delay_ms;
-    if (en->kind == EMQ__SETTLE_RETRY) {
+    if (retry) {
         to.atm++;
         to.front = en->lifo;
         to.failed_reason = emq_strn(en->reason.len ? en->reason.ptr : "", en->reason.len);

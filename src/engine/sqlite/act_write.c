@@ -22,6 +22,7 @@ static const char *kind_name(enum emq__write_kind kind)
     case EMQ__WRITE_DATA: return "data";
     case EMQ__WRITE_LOG: return "log";
     case EMQ__WRITE_CLEAR_LOGS: return "clear-logs";
+    case EMQ__WRITE_NOTE: return "note";
     }
     return "write";
 }
@@ -148,6 +149,8 @@ static emq_status write_apply(struct sq_tx *tx, struct sq_queue *q, const struct
     case EMQ__WRITE_CLEAR_LOGS:
         s = write_logs(tx, &row, NULL, req->keep, &a->res->logs, err);
         break;
+    case EMQ__WRITE_NOTE:
+        return sq_history(tx, &row, "note", req->auth.admin, emq__detail(req->value.bytes), err);
     }
     if (s == EMQ_OK && !req->auth.token.len)
         s = sq_history(tx, &row, "admin", req->auth.admin, emq_cstr(kind_name(req->kind)), err);
@@ -189,12 +192,15 @@ emq_status sq_act_write(struct emq__engine *e, const struct emq__write_req *req,
     struct sq *s = (struct sq *)e;
     struct write_arg a = {req, res, mem};
     *res = (struct emq__write_res){0};
-    if (req->kind < EMQ__WRITE_PROGRESS || req->kind > EMQ__WRITE_CLEAR_LOGS)
+    if (req->kind < EMQ__WRITE_PROGRESS || req->kind > EMQ__WRITE_NOTE)
         return emq__fail(err, EMQ_E_INVALID, 0, "write", "no such kind of write: %d",
                          (int)req->kind);
     if (!req->auth.token.len && !req->auth.admin.len)
         return emq__fail(err, EMQ_E_INVALID, 0, "write",
                          "neither the owner's token nor an administrator's name was given");
+    if (req->kind == EMQ__WRITE_NOTE && req->auth.token.len)
+        return emq__fail(err, EMQ_E_INVALID, 0, "write",
+                         "a note is an administrator's: give a name instead of a token");
     res->now_ms = sq_now_ms(s);
     return sq_write_queue(s, req->prefix, req->queue, write_fn, &a, err);
 }

@@ -11,10 +11,10 @@
  * array stays in the arena. NULL: no memory. */
 void *sq_grow(struct emq__arena *mem, void *array, size_t n, size_t *cap, size_t elem);
 
-/* What the state and lock of a job say to a change: EMQ_OK, EMQ_WRONG_STATE, EMQ_LOCKED, or
- * EMQ_NOT_FOUND for a job that is only staged. */
-emq_status sq_change_allowed(const struct sq_tx *tx, const struct sq_row *row,
-                             enum emq__change_kind kind);
+/* What the state, lock and effects of a job say to a change: EMQ_OK, EMQ_WRONG_STATE, EMQ_LOCKED,
+ * EMQ_EFFECT_DONE, EMQ_NOT_FOUND for a job that is only staged, failures. */
+emq_status sq_change_allowed(struct sq_tx *tx, const struct sq_queue *q, const struct sq_row *row,
+                             const struct emq__change *c, emq_error *err);
 /* Does it, if allowed; quiet: without the event `removed`. */
 emq_status sq_change_row(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
                          const struct emq__change *c, bool quiet, struct emq__settled *out,

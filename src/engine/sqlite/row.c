@@ -129,7 +129,8 @@ enum col {
     COL_RESULT,
     COL_PROGRESS,
     COL_FAILED_REASON,
-    COL_STACKTRACE
+    COL_STACKTRACE,
+    COL_REDO
 };
 
 static void read_numbers(struct sq_tx *tx, sqlite3_stmt *st, struct emq__job *j)
@@ -139,6 +140,7 @@ static void read_numbers(struct sq_tx *tx, sqlite3_stmt *st, struct emq__job *j)
     j->attempts_made = (int32_t)sq_col_i64(st, COL_ATM);
     j->attempts_started = (int32_t)sq_col_i64(st, COL_ATS);
     j->stalled = (int32_t)sq_col_i64(st, COL_STALLED);
+    j->redo = (int32_t)sq_col_i64(st, COL_REDO);
     j->fence = sq_col_i64(st, COL_FENCE);
     j->timestamp_at_ms = sq_col_i64(st, COL_TIMESTAMP);
     j->delay_ms = sq_col_i64(st, COL_DELAY);
@@ -417,8 +419,8 @@ static emq_status delete_side(struct sq_tx *tx, enum sq_sql sql, int64_t jid, em
     return sq_exec(tx->conn, st, "delete job", err);
 }
 
-emq_status sq_row_reprocess(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row, bool front,
-                            bool reset, emq_error *err)
+emq_status sq_row_reprocess(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
+                            const struct emq__change *c, emq_error *err)
 {
     sqlite3_stmt *st;
     struct sq_row new = *row;
@@ -431,9 +433,9 @@ emq_status sq_row_reprocess(struct sq_tx *tx, struct sq_queue *q, struct sq_row 
     st = s == EMQ_OK ? sq_stmt(tx->conn, SQ_SQL_job_reprocess, err) : NULL;
     if (!st)
         return s == EMQ_OK ? sq_no_stmt(err) : s;
-    if (reset)
+    if (c->reset_attempts)
         new.atm = new.ats = new.stalled = 0;
-    line_place(q, row->priority, front, &new.state, &new.ord1, &new.ord2);
+    line_place(q, row->priority, c->lifo, &new.state, &new.ord1, &new.ord2);
     count_move(q, row, new.state);
     q->oldest[row->state] = 0;
     new.delay_ms = new.finished_at_ms = new.expires_at_ms = 0;
@@ -446,6 +448,7 @@ emq_status sq_row_reprocess(struct sq_tx *tx, struct sq_queue *q, struct sq_row 
     sq_bind_i64(st, 7, new.stalled);
     sq_bind_i64(st, 8, new.side);
     sq_bind_i64(st, 9, row->state);
+    sq_bind_i64(st, 10, c->effects == EMQ__EFFECTS_REDO);
     s = sq_exec(tx->conn, st, "retry job", err);
     *row = new;
     return s;

@@ -141,9 +141,9 @@ emq_status sq_row_requeue(struct sq_tx *tx, struct sq_queue *q, struct sq_row *r
 /* The event that belongs to it: `waiting{jobId[,prev]}` or `delayed{jobId,delay}`. prev NULL = none. */
 void sq_requeue_event(struct sq_queue *q, const struct sq_row *row, const char *prev);
 /* finished -> line (RETRY of a finished job): clears finishedOn, processedOn, delay, failedReason or
- * result; reset: atm, ats and stc to 0. */
-emq_status sq_row_reprocess(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row, bool front,
-                            bool reset, emq_error *err);
+ * result; reset: atm, ats and stc to 0; REDO: redo grows. */
+emq_status sq_row_reprocess(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row,
+                            const struct emq__change *c, emq_error *err);
 /* Deletes the job with everything of it (payloads, logs, dependencies, history) and counts it in
  * totals.removed. dedup: also the dedup id it owns and its stored next (every removal except
  * retention). Sets no event. */
@@ -223,7 +223,9 @@ enum sq_receipt_act {
     SQ_RECEIPT_OBLITERATE,
     SQ_RECEIPT_DEDUP,
     SQ_RECEIPT_META,
-    SQ_RECEIPT_SWEEP
+    SQ_RECEIPT_SWEEP,
+    SQ_RECEIPT_MARK,
+    SQ_RECEIPT_EFFECT
 };
 emq_status sq_receipt_find(struct sq_tx *tx, struct emq__call call, enum sq_receipt_act act,
                            struct emq__arena *mem, emq_str *body, emq_error *err);
@@ -246,7 +248,7 @@ emq_str sq_get_str(struct sq_reader *r); /* points into the body */
 
 /* ---- history (row.c) ------------------------------------------------------------------------- */
 
-/* An exceptional entry of a job's life, for `why`: "refused", "recovered", "admin". */
+/* An exceptional entry of a job's life, for `why`: see the act history of engine.h. */
 emq_status sq_history(struct sq_tx *tx, struct sq_row *row, const char *what, emq_str who,
                       emq_str detail, emq_error *err);
 

@@ -163,7 +163,7 @@ WHERE jid = ?1;
 -- name: job_reprocess
 UPDATE emq_job SET state = ?2, ord1 = ?3, ord2 = ?4, attempts_made = ?5, attempts_started = ?6,
     stalled = ?7, delay_ms = 0, processed_at_ms = 0, finished_at_ms = 0, expires_at_ms = 0,
-    side = ?8, result_kind = CASE ?9 WHEN 6 THEN 0 ELSE result_kind END,
+    redo = redo + ?10, side = ?8, result_kind = CASE ?9 WHEN 6 THEN 0 ELSE result_kind END,
     result = CASE ?9 WHEN 6 THEN NULL ELSE result END,
     failed_reason = CASE ?9 WHEN 7 THEN NULL ELSE failed_reason END
 WHERE jid = ?1;

@@ -230,7 +230,7 @@ CREATE TABLE emq_history (
     jid    INTEGER NOT NULL,
     n      INTEGER NOT NULL,
     at_ms  INTEGER NOT NULL,
-    what   TEXT NOT NULL, -- refused, recovered, admin
+    what   TEXT NOT NULL, -- refused, recovered, retried, released, admin, note
     who    TEXT NOT NULL,
     detail TEXT NOT NULL,
     PRIMARY KEY (jid, n)
