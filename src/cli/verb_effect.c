@@ -128,6 +128,14 @@ static char *instant(int64_t at_ms, char out[40])
     return at_ms ? cli_time(at_ms, out) : out;
 }
 
+static void print_json(const emq_effect *e)
+{
+    emq_str json = emq_effect_json(e);
+
+    (void)fwrite(json.ptr, 1, json.len, stdout);
+    putchar('\n');
+}
+
 static int list_row(struct cli *cli, const emq_effect *e, void *user)
 {
     char id[80], step[80], token[80], claimed[40], done[40];
@@ -139,7 +147,7 @@ static int list_row(struct cli *cli, const emq_effect *e, void *user)
                            cli_cell(emq_effect_token(e), 60, token, sizeof token)};
 
     if (cli->globals.json)
-        printf("%.*s\n", EMQ_STR_ARG(emq_effect_json(e)));
+        print_json(e);
     else
         cli_table_row(user, cells);
     return CLI_OK;
@@ -184,7 +192,7 @@ static int show_one(struct cli *cli, const emq_effect *e, void *user)
     if (w->n++ && !cli->globals.json && !w->result_only)
         putchar('\n');
     if (cli->globals.json) {
-        printf("%.*s\n", EMQ_STR_ARG(emq_effect_json(e)));
+        print_json(e);
     } else if (w->result_only) {
         (void)fwrite(result.ptr, 1, result.len, stdout);
     } else {
