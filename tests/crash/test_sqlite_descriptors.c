@@ -55,7 +55,7 @@ static void opens_whole_or_not_at_all(const char *(*path_of)(int n))
         CHECK(n > 5);
         CHECK(s->file.guarded);
         CHECK(!s->bell.poll);
-        CHECK(s->group.turn && s->renewal_turn && s->checkpoint.turn);
+        CHECK(s->group.turn && s->renewal.turn && s->checkpoint.turn);
         ground_close(s);
         return;
     }

@@ -310,5 +310,6 @@ EMQ_TEST(the_columns_of_a_job_are_in_the_order_that_readers_count_on)
               "jid qid id state ord1 ord2 priority attempts_made attempts_started stalled fence "
               "lock_end lock_boot mode cancel logs side data_kind result_kind timestamp_at_ms "
               "delay_ms processed_at_ms finished_at_ms expires_at_ms worker name dedup_id deferred "
-              "grp scheduler parent_key parent opts data result progress failed_reason stacktrace");
+              "grp scheduler parent_key parent opts data result progress failed_reason stacktrace "
+              "redo");
 }

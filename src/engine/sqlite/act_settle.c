@@ -3,6 +3,7 @@
  * settle: the end of hand-outs. The one invariant: state and token are compared in the transaction
  * that changes the job; a token that is not the job's changes nothing and is on record.
  */
+#include "engine/sqlite/settle.h"
 #include "engine/sqlite/stall.h"
 #include "engine/sqlite/take.h"
 
@@ -285,6 +286,17 @@ static void drained(struct sq_queue *q, int64_t finished_before)
         return;
     sq_event_begin(q, "drained");
     sq_event_end(q);
+}
+
+emq_status sq_settle(struct sq_tx *tx, struct sq_queue *q, const struct emq__settle_entry *en,
+                     struct emq__settled *out, struct emq__arena *mem, emq_error *err)
+{
+    int64_t finished = q->totals.completed + q->totals.failed;
+    emq_status s = settle_one(tx, q, en, out, mem, err);
+
+    if (s == EMQ_OK)
+        drained(q, finished);
+    return s;
 }
 
 static emq_status settle_all(struct sq_tx *tx, struct settle *a, struct sq_queue *q, emq_error *err)

@@ -192,7 +192,8 @@ static bool looked(const struct sq *s, const struct sq_conn *c)
 void sq_set_close(struct sq *s)
 {
     sq_conn_close(&s->group.conn);
-    sq_conn_close(&s->renewal);
+    sq_conn_close(&s->renewal.conn);
+    sq_conn_close(&s->effect.conn);
     sq_conn_close(&s->one);
     sq_conn_close(&s->checkpoint.conn);
     sq_conn_close(&s->bell.look);

@@ -4,7 +4,7 @@
  * they see sqlite.h only.
  *
  * Locks, in the order in which they may be taken:
- *   being the group's leader, renewal_mu, a reader's slot, bell.mu  >  one_mu  >  set_lock  >  guard_mu.
+ *   being the group's leader, renewal.mu, effect.mu, a reader's slot, bell.mu  >  one_mu  >  set_lock  >  guard_mu.
  *   group.mu, readers.mu and checkpoint.mu are innermost and guard only fields.
  */
 #ifndef EMQ_ENGINE_SQLITE_GROUND_H
@@ -41,6 +41,14 @@ struct sq_group {
     struct sq_conn conn;
     struct sq_turn *turn;
     struct sq_rings rings;
+};
+
+/* A connection whose transactions are shared with nobody (tx.c). */
+struct sq_apart {
+    pthread_mutex_t mu; /* guards the others */
+    struct sq_conn conn;
+    struct sq_turn *turn;
+    bool asked; /* for its turn, once */
 };
 
 /* Connections for reading (read.c). */
@@ -82,9 +90,7 @@ struct sq {
     struct sq_conn one;     /* in memory: the only connection */
 
     struct sq_group group;
-    pthread_mutex_t renewal_mu; /* guards renewal */
-    struct sq_conn renewal;
-    struct sq_turn *renewal_turn;
+    struct sq_apart renewal, effect;
     struct sq_readers readers;
     struct sq_bell bell;
     struct sq_checkpoint checkpoint;
@@ -100,6 +106,8 @@ emq_status sq_check_fork(const struct sq *s, emq_error *err);
 /* Log mode, schema, guard, on the first connection of a set. */
 emq_status sq_setup(struct sq *s, struct sq_conn *c, emq_error *err);
 bool sq_write_locked(struct sq *s);
+/* Without a side file, or when another has just deleted it, there are no turns: *out is NULL. */
+emq_status sq_turn_open(struct sq *s, bool first, struct sq_turn **out, emq_error *err);
 /* Around every use of a connection. Not nested. */
 void sq_set_enter(struct sq *s);
 void sq_set_leave(struct sq *s);

@@ -201,28 +201,36 @@ static emq_status check_library(emq_error *err)
 /* What must be torn down, in the order in which it was set up. */
 enum stage { NOTHING, FILE_FOUND, MUTEXES, GROUP, READERS, BELL, ALL };
 
-/* Without a side file, or when another has just deleted it, there are no turns. */
+emq_status sq_turn_open(struct sq *s, bool first, struct sq_turn **out, emq_error *err)
+{
+    if (!s->bell.map)
+        return EMQ_OK;
+    int fd = sq_side_open(&s->file);
+    if (fd < 0 && sq_short_of(errno))
+        return sq_fail_path(errno, "open", s->file.side, err);
+    *out = fd < 0 ? NULL : sq_turn_new(fd, first);
+    return EMQ_OK;
+}
+
 static emq_status new_turns(struct sq *s, emq_error *err)
 {
-    struct {
-        struct sq_turn **turn;
-        bool first;
-    } list[] = {{&s->group.turn, false}, {&s->renewal_turn, true}, {&s->checkpoint.turn, false}};
+    emq_status st = sq_turn_open(s, false, &s->group.turn, err);
 
-    for (size_t i = 0; s->bell.map && i < EMQ_ARRAY_LEN(list); i++) {
-        int fd = sq_side_open(&s->file);
-        if (fd < 0 && sq_short_of(errno))
-            return sq_fail_path(errno, "open", s->file.side, err);
-        *list[i].turn = fd < 0 ? NULL : sq_turn_new(fd, list[i].first);
-    }
-    sq_turn_user(s->group.turn);
-    return EMQ_OK;
+    if (st == EMQ_OK)
+        st = sq_turn_open(s, true, &s->renewal.turn, err);
+    s->renewal.asked = true;
+    if (st == EMQ_OK)
+        st = sq_turn_open(s, false, &s->checkpoint.turn, err);
+    if (st == EMQ_OK)
+        sq_turn_user(s->group.turn);
+    return st;
 }
 
 static void free_turns(struct sq *s, bool forked)
 {
     sq_turn_free(s->group.turn, forked);
-    sq_turn_free(s->renewal_turn, forked);
+    sq_turn_free(s->renewal.turn, forked);
+    sq_turn_free(s->effect.turn, forked);
     sq_turn_free(s->checkpoint.turn, forked);
 }
 
@@ -252,7 +260,8 @@ static void teardown(struct sq *s, enum stage have)
     if (have >= MUTEXES) {
         sq_set_close(s);
         sq_file_unguard(&s->file);
-        pthread_mutex_destroy(&s->renewal_mu);
+        pthread_mutex_destroy(&s->renewal.mu);
+        pthread_mutex_destroy(&s->effect.mu);
         pthread_mutex_destroy(&s->one_mu);
         pthread_mutex_destroy(&s->guard_mu);
         (void)pthread_rwlock_destroy(&s->set_lock);
@@ -264,7 +273,7 @@ static void teardown(struct sq *s, enum stage have)
 
 static emq_status init_mutexes(struct sq *s, emq_error *err)
 {
-    pthread_mutex_t *all[] = {&s->guard_mu, &s->one_mu, &s->renewal_mu};
+    pthread_mutex_t *all[] = {&s->guard_mu, &s->one_mu, &s->renewal.mu, &s->effect.mu};
     pthread_rwlockattr_t attr;
 
     /* Opening anew must not wait for ever behind readers that overlap. */

@@ -13,6 +13,8 @@
  *   schema.c    creating, checking and migrating the schema (sql/schema.sql)
  *   row.c       shared row work: read a job, move it between states, counters, events, retention
  *   receipt.c   (session, sequence) -> stored result
+ *   marker.c    what is known of the effects of jobs
+ *   effect.c    a function of the application inside the transaction that completes its job
  *   act_*.c     the acts
  */
 #ifndef EMQ_ENGINE_SQLITE_SQLITE_H
@@ -84,6 +86,8 @@ typedef emq_status (*sq_fn)(struct sq_tx *tx, void *arg, emq_error *err);
 emq_status sq_write(struct sq *s, sq_fn fn, void *arg, emq_error *err);
 /* The same on the renewal connection (synchronous=NORMAL, goes before other writers). */
 emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err);
+/* Runs fn in a transaction that it shares with nobody, on the calling thread. */
+emq_status sq_write_effect(struct sq *s, sq_fn fn, void *arg, emq_error *err);
 /* Runs fn inside a read transaction: one snapshot. */
 emq_status sq_read(struct sq *s, sq_fn fn, void *arg, emq_error *err);
 /* Inside fn, for work that may be left to the next act, after `done` jobs of it: is it enough? True when

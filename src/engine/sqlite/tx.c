@@ -456,25 +456,47 @@ emq_status sq_write(struct sq *s, sq_fn fn, void *arg, emq_error *err)
     }
 }
 
-emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err)
+/* ---- apart from the group ------------------------------------------------------------------- */
+
+static emq_status run_apart(struct sq *s, struct sq_apart *a, int sync, sq_fn fn, void *arg,
+                            emq_error *err)
 {
     struct sq_op op;
-    struct sq_rings rings;
+    struct sq_rings rings = {0};
     emq_status st = sq_check_fork(s, err);
+    struct sq_conn *c = sq_in_memory(s) ? &s->one : &a->conn;
 
     if (st != EMQ_OK)
         return st;
+    op_init(s, &op, fn, arg, err);
+    pthread_mutex_lock(&a->mu);
+    if (!a->asked) /* of effects: many programs have none */
+        st = sq_turn_open(s, false, &a->turn, err);
+    a->asked = st == EMQ_OK;
+    if (st == EMQ_OK) {
+        sq_one_lock(s);
+        enum sq_turn_result turn = sq_turn_take(a->turn, turn_until_us(op.until));
+        (void)run_list(s, c, sync, &op, &rings);
+        end_turn(a->turn, turn, c);
+        sq_one_unlock(s);
+        st = op.status;
+    }
+    pthread_mutex_unlock(&a->mu);
+    sq_bell_ring(s, &rings);
+    return st;
+}
+
+emq_status sq_write_renewal(struct sq *s, sq_fn fn, void *arg, emq_error *err)
+{
     if (sq_in_memory(s))
         return sq_write(s, fn, arg, err);
-    op_init(s, &op, fn, arg, err);
-    pthread_mutex_lock(&s->renewal_mu);
-    enum sq_turn_result turn = sq_turn_take(s->renewal_turn, turn_until_us(op.until));
-    (void)run_list(s, &s->renewal, s->sync == SQ_SYNC_OFF ? SQ_SYNC_OFF : SQ_SYNC_NORMAL, &op,
-                   &rings);
-    end_turn(s->renewal_turn, turn, &s->renewal);
-    pthread_mutex_unlock(&s->renewal_mu);
-    sq_bell_ring(s, &rings);
-    return op.status;
+    return run_apart(s, &s->renewal, s->sync == SQ_SYNC_OFF ? SQ_SYNC_OFF : SQ_SYNC_NORMAL, fn, arg,
+                     err);
+}
+
+emq_status sq_write_effect(struct sq *s, sq_fn fn, void *arg, emq_error *err)
+{
+    return run_apart(s, &s->effect, s->sync, fn, arg, err);
 }
 
 bool sq_slice_over(const struct sq_tx *tx, int64_t done)
