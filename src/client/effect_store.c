@@ -68,7 +68,7 @@ static emq_status prepare(struct effect *x, const char *store, const emq_effect_
 
     if (s == EMQ_OK && !x->job)
         s = emq__fail(err, EMQ_E_INVALID, 0, x->where, "job is NULL");
-    if (s == EMQ_OK && x->job->rec.token.len == 0)
+    if (s == EMQ_OK && (x->job->rec.token.len == 0 || x->job->rec.mode == EMQ_FIRE_AND_FORGET))
         s = emq__fail(err, EMQ_E_INVALID, 0, x->where,
                       "the job is not held under a lock: take it, at-least-once or at-most-once");
     if (s == EMQ_OK && !emq__str_is(emq_cstr(x->c->base->ops->name), store))
