@@ -405,7 +405,6 @@ EFFECT_TEST(what_would_end_the_transaction_or_touch_the_queue_is_refused_by_name
         {"DELETE FROM emq_marker", "emq_marker"},
         {"DROP TABLE emq_job", "emq_job"},
         {"ALTER TABLE emq_job RENAME TO mine", "emq_job"},
-        {"ALTER TABLE ledger RENAME TO emq_mine", "emq_mine"},
         {"CREATE TABLE emq_mine (n)", "emq_mine"},
         {"CREATE TABLE EMQ_MINE (n)", "EMQ_MINE"},
         {"CREATE TABLE mine AS SELECT * FROM emq_event", "emq_event"},
