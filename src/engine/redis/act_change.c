@@ -15,6 +15,7 @@ void rd_arg_change(struct rd_args *a, const struct emq__change *c)
     rd_arg_i64(a, c->priority);
     rd_arg_i64(a, c->lifo);
     rd_arg_i64(a, c->reset_attempts);
+    rd_arg_i64(a, c->effects);
 }
 
 emq_status rd_change_check(const struct emq__change *c, const char *where, emq_error *err)

@@ -21,6 +21,11 @@ emq_status rd_write(struct emq__engine *e, const struct emq__write_req *req,
         return emq__fail(err, EMQ_E_INVALID, 0, "write", "neither a token nor an administrator");
     if (req->kind < EMQ__WRITE_PROGRESS || req->kind > EMQ__WRITE_NOTE)
         return emq__fail(err, EMQ_E_INVALID, 0, "write", "kind %d is not one", (int)req->kind);
+    if (req->kind == EMQ__WRITE_NOTE && req->auth.token.len > 0)
+        return emq__fail(err, EMQ_E_INVALID, 0, "write",
+                         "a note is an administrator's: give a name instead of a token");
+    if (req->kind == EMQ__WRITE_NOTE)
+        value = emq__detail(value);
     if (req->kind == EMQ__WRITE_DATA && !rd_encode(req->value, mem, &value, &encoding))
         return emq__fail(err, EMQ_E_NOMEM, 0, "write", "no memory for %zu bytes", value.len);
     struct rd_args *a = rd_args_new(e, RD_LUA_write, req->prefix, req->queue, mem);

@@ -92,6 +92,8 @@ static void read_field(struct reading *r, emq_str field, emq_str value)
         j->attempts_started = lead_i32(value);
     } else if (emq__str_is(field, "stc")) {
         j->stalled = lead_i32(value);
+    } else if (emq__str_is(field, "emq:redo")) {
+        j->redo = lead_i32(value);
     } else {
         (void)read_text(r, field, value);
     }

@@ -2,8 +2,8 @@
 -- KEYS[1]    the queue's meta key
 -- ARGV[4]    session
 -- ARGV[5]    sequence
--- ARGV[6..]  kind of change, administrator, delay, priority, 1 = lifo, 1 = reset attempts; state, age in
---            ms, how many jobs, 1 = an event, id to begin behind; and where the last slice ended, all of
+-- ARGV[6..]  kind of change, administrator, delay, priority, 1 = lifo, 1 = reset attempts, what to do about
+--            effects; state, age in ms, how many jobs, 1 = an event, id to begin behind; and where the last slice ended, all of
 --            it as answered: slices, count, last id, rank, id before it
 -- reply      {now_ms, slices, count, last id, rank, id before it, 1 = that was all, 1 = there are more
 --            jobs, 0 = the id to begin behind is not in the state}
@@ -13,10 +13,10 @@
 --@include lib/receipt.lua
 
 local session, seq, c = ARGV[4], ARGV[5], change_of(6)
-local state, older, limit = tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
-local tell, after = ARGV[15] == "1", ARGV[16]
-local slices_done, changed, last = tonumber(ARGV[17]), tonumber(ARGV[18]), ARGV[19]
-local rank, anchor = tonumber(ARGV[20]), ARGV[21]
+local state, older, limit = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
+local tell, after = ARGV[16] == "1", ARGV[17]
+local slices_done, changed, last = tonumber(ARGV[18]), tonumber(ARGV[19]), ARGV[20]
+local rank, anchor = tonumber(ARGV[21]), ARGV[22]
 local by_finish = state == COMPLETED or state == FAILED
 -- These put the job back where the search comes by again: all of it in one slice.
 local whole_in_one = c.kind == DELAY or c.kind == PRIORITY_OF
@@ -59,7 +59,7 @@ local function look(id, score, at)
   local old = is_old(score, timestamp)
   if by_finish and not old then -- nor is any behind it
     finished = true
-  elseif not old or c.kind == REMOVE and is_held(q, id) then
+  elseif not old or c.kind == REMOVE and is_held(q, id) or asks(q, id, c) then
     at.rank, at.anchor = at.rank + 1, id
   elseif #found == limit - changed then
     finished, more = true, true

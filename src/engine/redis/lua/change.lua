@@ -3,14 +3,14 @@
 -- KEYS[1]    the queue's meta key
 -- ARGV[4]    session
 -- ARGV[5]    sequence
--- ARGV[6..]  kind of change, administrator, delay, priority, 1 = lifo, 1 = reset attempts; how many of
---            the ids are done, ids
--- reply      {now_ms, how many ids, outcome and state of each one done that ARGV[12] does not count}
+-- ARGV[6..]  kind of change, administrator, delay, priority, 1 = lifo, 1 = reset attempts, what to do about
+--            effects; how many of the ids are done, ids
+-- reply      {now_ms, how many ids, outcome and state of each one done that ARGV[13] does not count}
 -- calls      12 a job
 --@include lib/change.lua
 --@include lib/receipt.lua
 
-local session, seq, c, before, first = ARGV[4], ARGV[5], change_of(6), tonumber(ARGV[12]), 13
+local session, seq, c, before, first = ARGV[4], ARGV[5], change_of(6), tonumber(ARGV[13]), 14
 local n = #ARGV - first + 1
 
 -- What the caller has not seen yet of everything that was done.
@@ -46,6 +46,8 @@ local function change_one(id)
     return NOT_FOUND, 0
   elseif not fits(c.kind, state) then
     return WRONG_STATE, state
+  elseif asks(q, id, c) then
+    return EFFECT_DONE, state
   elseif c.kind ~= REMOVE then
     return change_job(q, id, state, c)
   elseif is_held(q, id) or locked_below(q.b .. id) then

@@ -11,6 +11,7 @@
 --          outcome}
 -- calls    9 a job, 2 for a thousand keys
 --@include lib/remove.lua
+--@include lib/marker.lua
 --@include lib/receipt.lua
 
 local session, seq, force, limit = ARGV[4], ARGV[5], ARGV[6] == "1", tonumber(ARGV[7])
@@ -103,6 +104,23 @@ local function remove_rest()
   return cursor == "0"
 end
 
+-- At most KEYS_MAX at a time; true: that was all.
+local function remove_markers()
+  for _ = 1, KEYS_MAX, 500 do
+    local members, keys = call("ZRANGE", X .. "ef", "0", "499"), {}
+    if #members == 0 then
+      call("DEL", X .. "ef-end")
+      return true
+    end
+    for i, member in ipairs(members) do
+      keys[i] = marker_key(q, string.match(member, "^(.*)%z(%d+)$"))
+    end
+    call_list(keys, "DEL")
+    call("ZREMRANGEBYRANK", X .. "ef", "0", "499")
+  end
+  return false
+end
+
 local function remove_queue()
   for _, name in ipairs({"meta", "events", "id", "pc", "marker", "stalled", "stalled-check", "limiter",
                          "repeat", "delay", "metrics:completed", "metrics:failed",
@@ -139,7 +157,7 @@ if not q.paused then -- while it goes on nobody takes its jobs
 end
 remove_jobs()
 if not any_left() then
-  gone = remove_rest()
+  gone = remove_markers() and remove_rest()
   if gone then
     remove_queue()
   end

@@ -4,8 +4,8 @@
 -- ARGV[6]    id
 -- ARGV[7]    token, "" = an administrator
 -- ARGV[8]    administrator
--- ARGV[9]    p progress, d data, l log, c clear the log
--- ARGV[10]   the value: JSON, JSON, text, ""
+-- ARGV[9]    p progress, d data, l log, c clear the log, n a note for the history
+-- ARGV[10]   the value: JSON, JSON, text, "", text
 -- ARGV[11]   d: the encoding behind that JSON, "" = none; l, c: lines kept, -1 = all
 -- reply      {now_ms, outcome, log lines}
 -- calls      9
@@ -49,7 +49,7 @@ local function write()
   if not h[1] or h[2] then
     return NOT_FOUND
   elseif token == "" then
-    history(q, id, "admin", ARGV[8], "write")
+    history(q, id, kind == "n" and "note" or "admin", ARGV[8], kind == "n" and value or "write")
   elseif not owns(q, id, token, call("GET", key .. ":lock"), h[3], h[4]) then
     history(q, id, "refused", token, "write")
     return LOST
@@ -59,7 +59,7 @@ local function write()
     event(q, "progress", "jobId", id, "data", value)
   elseif kind == "d" then
     write_data(h[5], h[6] or "")
-  else
+  elseif kind ~= "n" then
     local keep = tonumber(ARGV[11])
     if kind == "l" then
       call("RPUSH", key .. ":logs", value)

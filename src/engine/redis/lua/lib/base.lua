@@ -16,6 +16,7 @@
 --         emq:enc        encoding of data when opts is no JSON object that could hold emqEnc
 --         emq:group      opaque to the store
 --         emq:stage      mark of its stage: invisible until that is published
+--         emq:redo       how often its effects were asked for anew
 local B, X = ARGV[2], ARGV[3]
 local call, try = redis.call, redis.pcall
 local floor, format = math.floor, string.format

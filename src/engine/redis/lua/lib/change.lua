@@ -1,9 +1,12 @@
 -- What an administrator may do to one job: in which states, and how.
 --@include lib/finish.lua
+--@include lib/marker.lua
 --@include lib/opts.lua
 --@include lib/remove.lua
 
 local DELAY, PRIORITY_OF, PROMOTE, RETRY, REMOVE, CANCEL = 1, 2, 3, 4, 5, 6
+local ASK, REDO = 0, 2
+local EFFECT_DONE = 13
 local KIND_NAME = {"delay", "priority", "promote", "retry", "remove", "cancel"}
 
 -- A scheduler's pending iteration: without it the schedule would end.
@@ -22,6 +25,11 @@ local function fits(kind, state)
     return is_finished
   end
   return kind ~= CANCEL or not is_finished
+end
+
+-- A retry that nobody has decided about: is it known that an effect of the job was done?
+local function asks(q, id, c)
+  return c.kind == RETRY and c.effects == ASK and marker_any_done(q, id, call("HGET", q.b .. id, "timestamp"))
 end
 
 -- Is the job itself kept from being removed?
@@ -64,6 +72,10 @@ local function retry_finished(q, id, state, c)
   if c.reset then
     call("HDEL", q.b .. id, "atm", "attemptsMade", "ats", "stc")
   end
+  if c.effects == REDO then
+    marker_drop_job(q, id, call("HGET", q.b .. id, "timestamp"))
+    call("HINCRBY", q.b .. id, "emq:redo", "1")
+  end
   reattach(q, id, state)
   count(q, "retried")
   to_line(q, id, STATE_NAME[state], c.lifo)
@@ -82,7 +94,7 @@ local function cancel_waiting(q, id, state)
 end
 
 -- Does a change other than REMOVE, which the state is known to allow. c: kind, admin, delay, priority,
--- lifo, reset. rank: as in leave(). Answers outcome and the state after it, 0 = gone.
+-- lifo, reset, effects. rank: as in leave(). Answers outcome and the state after it, 0 = gone.
 local function change_job(q, id, state, c, rank)
   local kind = c.kind
   local in_line = state == WAITING or state == PRIORITIZED
@@ -128,5 +140,6 @@ end
 -- The change that a script's arguments from `at` on describe.
 local function change_of(at)
   return {kind = tonumber(ARGV[at]), admin = ARGV[at + 1], delay = tonumber(ARGV[at + 2]),
-          priority = tonumber(ARGV[at + 3]), lifo = ARGV[at + 4] == "1", reset = ARGV[at + 5] == "1"}
+          priority = tonumber(ARGV[at + 3]), lifo = ARGV[at + 4] == "1", reset = ARGV[at + 5] == "1",
+          effects = tonumber(ARGV[at + 6])}
 end

@@ -78,9 +78,11 @@ end
 -- An exceptional entry of a job's life, for `why`.
 local function history(q, id, what, who, detail)
   local key = q.x .. "hist:" .. id
-  local quoted = string.gsub(cjson.encode(who), "\\/", "/")
-  call("RPUSH", key, '{"at":' .. now_text .. ',"what":"' .. what .. '","who":' .. quoted ..
-       ',"detail":"' .. detail .. '"}')
+  local function quoted(text)
+    return (string.gsub(cjson.encode(text), "\\/", "/"))
+  end
+  call("RPUSH", key, '{"at":' .. now_text .. ',"what":"' .. what .. '","who":' .. quoted(who) ..
+       ',"detail":' .. quoted(detail) .. '}')
   call("LTRIM", key, "-100", "-1")
   call("PEXPIRE", key, num(HISTORY_MS))
   if not q.wrote_history then

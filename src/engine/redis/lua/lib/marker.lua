@@ -1,0 +1,92 @@
+-- Markers: what is known of the effects of jobs. Those of one job, by its id and creation time, are a hash,
+-- X.."ef:<id>:<timestamp>": step -> packed {state, token, fingerprint, claimed, done, ends, kind of result,
+-- result}. It lives as long as the one that ends last. Which hashes a queue has stands in X.."ef", in their
+-- order, and in X.."ef-end", by their end; their members are id, NUL and sixteen digits. A marker past its
+-- end is absent.
+--@include lib/base.lua
+
+local CLAIMED, DONE = 1, 2
+local EXPIRE_MAX = 4 -- removed by one act: more than one, so that they get fewer
+
+local function marker_key(q, id, timestamp)
+  return q.x .. "ef:" .. id .. ":" .. num(tonumber(timestamp) or 0)
+end
+
+local function marker_member(id, timestamp)
+  return id .. "\0" .. format("%016.0f", tonumber(timestamp) or 0)
+end
+
+local function marker_read(packed)
+  local m = packed and cmsgpack.unpack(packed)
+  if not m or m[6] <= now_ms then
+    return nil
+  end
+  return {state = m[1], token = m[2], fingerprint = m[3], claimed = m[4], done = m[5], ends = m[6], kind = m[7],
+          result = m[8]}
+end
+
+local function marker_get(q, id, timestamp, step)
+  return marker_read(call("HGET", marker_key(q, id, timestamp), step))
+end
+
+-- Lets a key live until then, if it does not anyway. true: it did not.
+local function live_until(key, at)
+  if call("PTTL", key) >= at - now_ms then
+    return false
+  end
+  call("PEXPIRE", key, span(at - now_ms))
+  return true
+end
+
+-- Forgets hashes that have ended.
+local function marker_expire(q, max)
+  local old = call("ZRANGEBYSCORE", q.x .. "ef-end", "-inf", now_text, "LIMIT", "0", num(max))
+  call_list(old, "ZREM", q.x .. "ef-end")
+  call_list(old, "ZREM", q.x .. "ef")
+end
+
+local function marker_put(q, id, timestamp, step, m)
+  local key, member = marker_key(q, id, timestamp), marker_member(id, timestamp)
+  call("HSET", key, step, cmsgpack.pack({m.state, m.token, m.fingerprint, m.claimed, m.done, m.ends, m.kind,
+                                         m.result}))
+  if live_until(key, m.ends) then
+    call("ZADD", q.x .. "ef", "0", member)
+    call("ZADD", q.x .. "ef-end", num(m.ends), member)
+    live_until(q.x .. "ef", m.ends)
+    live_until(q.x .. "ef-end", m.ends)
+  end
+  marker_expire(q, EXPIRE_MAX)
+end
+
+local function marker_unlist(q, id, timestamp)
+  local member = marker_member(id, timestamp)
+  call("ZREM", q.x .. "ef", member)
+  call("ZREM", q.x .. "ef-end", member)
+end
+
+local function marker_drop(q, id, timestamp, step)
+  local key = marker_key(q, id, timestamp)
+  call("HDEL", key, step)
+  if call("EXISTS", key) == 0 then
+    marker_unlist(q, id, timestamp)
+  end
+end
+
+local function marker_drop_job(q, id, timestamp)
+  call("DEL", marker_key(q, id, timestamp))
+  marker_unlist(q, id, timestamp)
+end
+
+-- Is any effect of the job known to be done?
+local function marker_any_done(q, id, timestamp)
+  if q.has_markers == nil then
+    q.has_markers = call("EXISTS", q.x .. "ef") == 1
+  end
+  for _, packed in ipairs(q.has_markers and call("HVALS", marker_key(q, id, timestamp)) or {}) do
+    local m = marker_read(packed)
+    if m and m.state == DONE then
+      return true
+    end
+  end
+  return false
+end
