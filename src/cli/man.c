@@ -114,6 +114,7 @@ static void print_overview(FILE *to)
           ".El\n",
           to);
     exit_status(to);
+    fputs(".Sh SEE ALSO\n.Xr echomq-delivery 7\n", to);
 }
 
 void cli_print_man(const struct cli_verb *verb, FILE *to)
