@@ -49,10 +49,12 @@ static emq_status judge(struct emq__exec_result *res, emq_status st, const char 
     case EMQ_LOST:
     case EMQ_NOT_FOUND: why = "the lock is no longer ours"; break;
     case EMQ_E_INVALID: why = err->text; break;
-    default:
-        if (emq__is_failure(st))
-            return st;
-        why = emq_status_text(st);
+    case EMQ_E_UNAVAIL:
+    case EMQ_E_IN_DOUBT:
+    case EMQ_E_BUSY:
+    case EMQ_E_FULL:
+    case EMQ_E_NOMEM: return st; /* about the store, not about this effect */
+    default: why = emq__is_failure(st) ? err->text : emq_status_text(st);
     }
     /* What is refused as it is would be refused again. */
     res->kind = st == EMQ_E_INVALID ? EMQ__EXEC_FAIL : EMQ__EXEC_RETRY;
