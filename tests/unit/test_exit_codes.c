@@ -12,12 +12,13 @@ EMQ_TEST(every_status_has_the_exit_code_of_the_table)
         emq_status s;
         int code;
     } table[] = {
-        {EMQ_OK, 0},         {EMQ_EMPTY, 1},      {EMQ_DUPLICATE, 1},   {EMQ_DEDUPLICATED, 1},
-        {EMQ_LOST, 1},       {EMQ_NOT_FOUND, 1},  {EMQ_WRONG_STATE, 1}, {EMQ_CANCELLED, 1},
-        {EMQ_FAILED, 1},     {EMQ_LOCKED, 1},     {EMQ_TIMEOUT, 124},   {EMQ_E_INVALID, 64},
-        {EMQ_E_UNAVAIL, 69}, {EMQ_E_FORKED, 70},  {EMQ_E_CLOSED, 70},   {EMQ_E_STORE, 74},
-        {EMQ_E_CORRUPT, 74}, {EMQ_E_FULL, 74},    {EMQ_E_BUSY, 75},     {EMQ_E_NOMEM, 75},
-        {EMQ_E_SYSTEM, 75},  {EMQ_E_REFUSED, 77}, {EMQ_E_VERSION, 78},  {EMQ_E_IN_DOUBT, 79},
+        {EMQ_OK, 0},          {EMQ_EMPTY, 1},      {EMQ_DUPLICATE, 1},   {EMQ_DEDUPLICATED, 1},
+        {EMQ_LOST, 1},        {EMQ_NOT_FOUND, 1},  {EMQ_WRONG_STATE, 1}, {EMQ_CANCELLED, 1},
+        {EMQ_FAILED, 1},      {EMQ_LOCKED, 1},     {EMQ_CONFLICT, 1},    {EMQ_PARKED, 1},
+        {EMQ_EFFECT_DONE, 1}, {EMQ_TIMEOUT, 124},  {EMQ_E_INVALID, 64},  {EMQ_E_UNAVAIL, 69},
+        {EMQ_E_FORKED, 70},   {EMQ_E_CLOSED, 70},  {EMQ_E_STORE, 74},    {EMQ_E_CORRUPT, 74},
+        {EMQ_E_FULL, 74},     {EMQ_E_BUSY, 75},    {EMQ_E_NOMEM, 75},    {EMQ_E_SYSTEM, 75},
+        {EMQ_E_REFUSED, 77},  {EMQ_E_VERSION, 78}, {EMQ_E_IN_DOUBT, 79},
     };
     enum {
 #define COUNT(name, number, text) +1
