@@ -11,6 +11,8 @@ sed -nE 's/^\|[^|]*\|(.*)\|$/\1/p' docs/proof.md | grep -o '`[^`]*`' | tr -d '`'
 [ -s "$dir/named" ]
 {
     grep -rhoE '^ *[A-Z_]+\([a-zA-Z0-9_]+[,)]' tests --include='*.c' | sed -E 's/.*\((.*)[,)]$/\1/'
+    grep -rhozE 'EMQ_TEST_ON\("[a-z-]+",[[:space:]]*[a-z0-9_A-Z]+\)' tests --include='*.c' | tr '\0' '\n' |
+        sed -nE 's/.*[", ]([a-zA-Z0-9_]+)\)$/\1/p'
     grep -rhoE '^@test "[^"]*"' tests --include='*.bats' | sed -E 's/^@test "(.*)"$/\1/'
     grep -rhoE "^test\('[^']*'" tests --include=meson.build | sed -E "s/.*'(.*)'$/\1/"
 } | sort -u >"$dir/there"
