@@ -8,6 +8,9 @@
 
 #include "lib/failmalloc.h"
 
+#include <echomq/effect.h>
+#include <sqlite3.h>
+
 enum { NTH_MAX = 20000 };
 
 /* A failure may also be survived: then the call must have worked. Anything else is a fault. */
@@ -195,4 +198,148 @@ EMQ_TEST(an_open_without_memory_leaves_nothing_behind)
         if (!went_without(s, EMQ_OK, &err))
             emq_close(c);
     }
+}
+
+/* ---- effects ----------------------------------------------------------------------------- */
+
+static size_t markers_of(struct fixture *f, int *state)
+{
+    emq_effect **list = NULL;
+    size_t n = 0;
+
+    CHECK_STATUS(emq_effect_list(f->c, Q, NONE, NULL, 0, &list, &n, NULL), EMQ_OK);
+    *state = n ? emq_effect_get_state(list[0]) : EMQ_EFFECT_NONE;
+    for (size_t i = 0; i < n; i++)
+        emq_effect_free(list[i]);
+    free(list);
+    return n;
+}
+
+EMQ_TEST(a_claim_and_a_record_without_memory_are_whole_or_have_not_happened)
+{
+    struct fixture f;
+    bool failed = true;
+    int state;
+
+    fixture_open(&f);
+    add_id(&f, "a");
+    emq_job *job = take_one(&f);
+    emq_effect_key key = {.size = sizeof key};
+    emq_effect_key_of(job, &key);
+    key.payload = S("p");
+    for (size_t nth = 1; failed; nth++) {
+        emq_error err = {0};
+        emq_effect *e = NULL;
+        CHECK(nth < NTH_MAX);
+        test_fail_alloc(nth);
+        emq_status s = emq_effect_claim(f.c, &key, 0, 0, &e, &err);
+        failed = test_alloc_failed();
+        if (went_without(s, EMQ_OK, &err)) {
+            CHECK(e == NULL);
+            CHECK_INT(markers_of(&f, &state), 0);
+            continue;
+        }
+        CHECK_INT(emq_effect_get_state(e), EMQ_EFFECT_FRESH);
+        emq_effect_free(e);
+        if (failed)
+            CHECK_STATUS(emq_effect_release(f.c, &key, NULL), EMQ_OK);
+    }
+    failed = true;
+    for (size_t nth = 1; failed; nth++) {
+        emq_error err = {0};
+        CHECK(nth < NTH_MAX);
+        test_fail_alloc(nth);
+        emq_status s = emq_effect_done(f.c, &key, S("result"), 0, &err);
+        failed = test_alloc_failed();
+        bool without = went_without(s, EMQ_OK, &err);
+        CHECK_INT(markers_of(&f, &state), 1);
+        if (without && state != EMQ_EFFECT_IS_DONE)
+            CHECK_INT(state, EMQ_EFFECT_BUSY);
+        if (!without)
+            CHECK_INT(state, EMQ_EFFECT_IS_DONE);
+    }
+    emq_job_free(job);
+    fixture_close(&f);
+}
+
+EMQ_TEST(a_list_of_effects_without_memory_is_none_or_all)
+{
+    struct fixture f;
+    bool failed = true;
+
+    fixture_open(&f);
+    add_id(&f, "a");
+    for (char step = 'a'; step < 'e'; step++)
+        CHECK_STATUS(emq_effect_resolve(f.c, Q, S("a"), emq_strn(&step, 1), 1, S("r"), NULL),
+                     EMQ_OK);
+    for (size_t nth = 1; failed; nth++) {
+        emq_error err = {0};
+        emq_effect **list = NULL;
+        size_t n = 0;
+        CHECK(nth < NTH_MAX);
+        test_fail_alloc(nth);
+        emq_status s = emq_effect_list(f.c, Q, NONE, NULL, 0, &list, &n, &err);
+        failed = test_alloc_failed();
+        if (went_without(s, EMQ_OK, &err)) {
+            CHECK(list == NULL);
+            continue;
+        }
+        CHECK_INT(n, 4);
+        for (size_t i = 0; i < n; i++)
+            emq_effect_free(list[i]);
+        free(list);
+    }
+    fixture_close(&f);
+}
+
+static int insert_row(struct sqlite3 *db, void *arg)
+{
+    int rc = sqlite3_exec(db, "CREATE TABLE IF NOT EXISTS ledger (x)", NULL, NULL, NULL);
+
+    (void)arg;
+    return rc ? rc : sqlite3_exec(db, "INSERT INTO ledger VALUES (1)", NULL, NULL, NULL);
+}
+
+static int count_rows(struct sqlite3 *db, void *arg)
+{
+    sqlite3_stmt *st;
+
+    if (sqlite3_prepare_v2(db, "SELECT count(*) FROM ledger", -1, &st, NULL) != SQLITE_OK)
+        return 1;
+    *(int *)arg = sqlite3_step(st) == SQLITE_ROW ? sqlite3_column_int(st, 0) : -1;
+    return sqlite3_finalize(st);
+}
+
+/* fn itself may be what has no memory: then the effect has failed, and nothing of it is left. */
+EMQ_TEST(an_effect_without_memory_is_made_with_the_acknowledgement_or_not_at_all)
+{
+    struct fixture f;
+    bool failed = true;
+    int made = 0, rows = -1;
+
+    fixture_open(&f);
+    if (strcmp(f.c->base->ops->name, "sqlite") != 0) {
+        fixture_close(&f);
+        return;
+    }
+    for (size_t nth = 1; failed; nth++) {
+        emq_error err = {0};
+        CHECK(nth < NTH_MAX);
+        CHECK_STATUS(emq_add(f.c, Q, S("1"), NULL, NULL, &err), EMQ_OK);
+        emq_job *job = take_one(&f);
+        test_fail_alloc(nth);
+        emq_status s = emq_effect_sqlite(f.c, job, insert_row, NULL, NULL, &err);
+        failed = test_alloc_failed();
+        if (s != EMQ_FAILED && !went_without(s, EMQ_OK, &err))
+            made++;
+        else
+            CHECK_STATUS(settle(&f, job, EMQ_SETTLE_FAILED, "none", 0), EMQ_OK);
+        emq_job_free(job);
+    }
+    CHECK_STATUS(emq_add(f.c, Q, S("1"), NULL, NULL, NULL), EMQ_OK);
+    emq_job *job = take_one(&f);
+    CHECK_STATUS(emq_effect_sqlite(f.c, job, count_rows, &rows, NULL, NULL), EMQ_OK);
+    CHECK_INT(rows, made);
+    emq_job_free(job);
+    fixture_close(&f);
 }
