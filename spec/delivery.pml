@@ -139,10 +139,11 @@ inline act_take()
     fi
 }
 
+/* Also of a lock that has ended, while nobody has recovered the job. */
 inline act_extend()
 {
     if
-    :: OWNS(held[w]) -> live = 1; printf("the lock of hand-out %d is renewed\n", held[w]) /* also of a lock that has ended and was not recovered */
+    :: OWNS(held[w]) -> live = 1; printf("the lock of hand-out %d is renewed\n", held[w])
     :: else -> renews[w] = 0 /* told that it is lost */
     fi
 }
@@ -263,7 +264,7 @@ inline begin()
 inline attempt_fails()
 {
     faults--;
-    reported = (MODE != AT_LEAST_ONCE);
+    reported = reported || MODE != AT_LEAST_ONCE;
     printf("attempt %d fails\n", t)
 }
 
