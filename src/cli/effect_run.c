@@ -99,6 +99,7 @@ static int run_command(struct effect *x, char *const *argv, struct output *out, 
         return -1;
     }
     (void)fflush(stdout);
+    (void)signal(SIGCHLD, SIG_DFL); /* an inherited SIG_IGN would lose how it ended */
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         (void)close(ends[0]);
@@ -111,8 +112,9 @@ static int run_command(struct effect *x, char *const *argv, struct output *out, 
     if (pid > 0)
         read_output(ends[0], out, pass);
     (void)close(ends[0]);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
+    while (pid > 0 && waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return SIGKILL; /* how it ended is not known: as if by a signal */
     child_pid = 0;
     if (pid > 0)
         return status;
@@ -153,7 +155,10 @@ static int record(struct effect *x, const struct output *out)
         emq_effect_done(x->cli->client, &x->key, emq_strn(out->bytes, out->len), x->o->keep, &err);
     if (s == EMQ_LOST)
         return lost(x, "its effect has happened and could not be recorded: it is in doubt now");
-    return s == EMQ_OK ? CLI_OK : answer(x, s, &err);
+    if (s != EMQ_OK)
+        return answer(x, s, &err);
+    cli_did("%s is done and recorded", x->step);
+    return CLI_OK;
 }
 
 static int act(struct effect *x)

@@ -68,6 +68,22 @@ P
     expect 1 emq effect show q a
 }
 
+@test "a reader that has gone does not undo the effect" {
+    emq add q 1 --id a
+    hand_out
+    { by_hand -- sh -c 'echo paid >>ledger; seq 100000' 2>err || echo $? >code; } | true
+    is "$(cat code)" 74
+    grep -q "pay is done and recorded" err
+    is "$(lines ledger) $(marker a .state)" "1 done"
+}
+
+@test "an ignored SIGCHLD does not make a failure a success" {
+    emq add q 1 --id a
+    hand_out
+    expect 3 bash -c 'trap "" CHLD; exec "$@"' - emq effect run pay --queue q --job a --token "$TOKEN" -- sh -c 'exit 3'
+    expect 1 emq effect show q a
+}
+
 @test "standard input is the command's" {
     emq add q 'the data' --id a
     work_off q -- emq effect run pay -- sh -c 'cat >got'
@@ -247,6 +263,11 @@ P
     says "the rest is not stored"
     is "${#output}" 1100000
     is "$(marker a '.result | length')" 1048576
+}
+
+@test "without the store the command is not run" {
+    expect 69 emq --url redis://127.0.0.1:1 effect run pay --queue q --job a --token t -- touch ran
+    [ ! -e ran ]
 }
 
 @test "the command line of effect is checked" {

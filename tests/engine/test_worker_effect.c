@@ -33,13 +33,22 @@ static struct {
     atomic_int said; /* what the call answered; -100 = it was not made */
     emq_verdict effect_says, then;
     const char *kill_at; /* "M0"…"M3" */
-    char ledger[600];    /* a file, or a folder of keys */
+    const char *freeze_at;
+    atomic_int frozen; /* once: the next one passes */
+    char ledger[600];  /* a file, or a folder of keys */
 } todo;
 
 static void reach(const char *point)
 {
+    int none = 0;
+
     if (todo.kill_at && strcmp(todo.kill_at, point) == 0)
-        (void)kill(getpid(), SIGKILL);
+        (void)raise(SIGKILL);
+    if (!todo.freeze_at || strcmp(todo.freeze_at, point) != 0 ||
+        !atomic_compare_exchange_strong(&todo.frozen, &none, 1))
+        return;
+    while (!atomic_load(&todo.p->gate))
+        wf_nap(2);
 }
 
 static struct bench *effects_open(void)
@@ -576,15 +585,17 @@ EMQ_TEST(a_plan_without_a_policy_or_an_effect_is_refused)
 
 /* ---- killed at each point ---------------------------------------------------------------- */
 
-/* A worker process that dies at the point, and the client of this one again. The store's handle must not be
- * open over a fork. */
+/* A worker process that dies at the point. The store's handle must not be open over a fork: the client of this
+ * process is another one afterwards. */
 static void die_at(struct bench *b, const char *point)
 {
+    emq_error err = {0};
+    int status = 0;
+
     wf_close(&b->f);
     pid_t pid = fork();
     if (pid == 0) {
         emq_worker *w = NULL;
-        emq_error err;
         if (point[0] == 'P')
             (void)setenv("EMQ_CRASH_AT", point, 1);
         else
@@ -595,11 +606,9 @@ static void die_at(struct bench *b, const char *point)
             _exit(1);
         _exit(2);
     }
-    int status = 0;
     CHECK_INT(waitpid(pid, &status, 0), pid);
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
         fail_msg("%s: the worker was not killed there (status %d)", point, status);
-    emq_error err = {0};
     CHECK_STATUS_ERR(emq_open(&b->f.c, S(b->f.url), NULL, &err), EMQ_OK, &err);
     todo.c = b->f.c;
 }
@@ -688,6 +697,86 @@ EMQ_TEST(kill_9_in_the_gap_of_a_marked_effect_is_as_the_policy_says)
     marked_killed_at("M2", EMQ_DOUBT_REDO, 2);
     marked_killed_at("M2", EMQ_DOUBT_SKIP, 1);
     marked_killed_at("M1", EMQ_DOUBT_SKIP, 0);
+}
+
+/* A worker that stops at the point, and renews nothing; another one does the job; then the first goes on, and its
+ * outcome is refused. */
+static void freeze_at(struct bench *b, const char *point)
+{
+    struct wf_opts other = b->o;
+    emq_client *c = wf_client(&b->f);
+
+    todo.freeze_at = point;
+    (void)wf_fault(&b->f, "extend", EMQ__FAULT_UNAVAIL, -1);
+    b->o.o.stalled_interval_ms = -1;
+    b->o.o.max_jobs = 1;
+    wf_add(&b->f, "q", "a", "");
+    emq_worker *frozen = wf_start(&b->f, &b->o);
+    WAIT_FOR(todo.frozen == 1);
+    other.o.queues = other.p;
+    other.p[0] = &other.q[0];
+    other.o.exit_when_empty = 1;
+    wf_finish(wf_start_on(c, &other));
+    atomic_store(&b->p.gate, 1);
+    WAIT_FOR(b->p.event_count[EMQ_EVENT_LOST] == 1);
+    wf_finish(frozen);
+    emq_close(c);
+}
+
+static void marked_frozen_at(const char *point, int policy, long long expected)
+{
+    struct bench *b = effects_open();
+
+    (void)snprintf(todo.ledger, sizeof todo.ledger, "%s/ledger", test_temp_dir());
+    (void)unlink(todo.ledger);
+    todo.policy = policy;
+    b->o.o.handler = marked_handler;
+    freeze_at(b, point);
+    check_end(b, point, file_effects(), expected);
+    CHECK_INT(marker_state(b), EMQ_EFFECT_IS_DONE);
+    assert_string_equal(wf_end(&b->f, "q", "a"),
+                        policy == EMQ_DOUBT_SKIP ? "completed: null" : "completed: receipt");
+    bench_close(b);
+}
+
+EMQ_TEST(a_frozen_worker_that_wakes_claims_nothing_and_records_nothing)
+{
+    marked_frozen_at("M0", EMQ_DOUBT_REDO, 1);
+    marked_frozen_at("M3", EMQ_DOUBT_REDO, 1);
+}
+
+/* Frozen in the effect itself it ends it when it wakes: only the other side can refuse that. */
+EMQ_TEST(a_frozen_worker_that_wakes_in_its_effect_is_as_the_policy_says)
+{
+    marked_frozen_at("M1", EMQ_DOUBT_REDO, 2);
+    marked_frozen_at("M2", EMQ_DOUBT_REDO, 2);
+    marked_frozen_at("M2", EMQ_DOUBT_SKIP, 1);
+}
+
+EMQ_TEST(a_frozen_worker_that_wakes_makes_no_effect_of_the_store_s_own)
+{
+    struct bench *b = effects_open();
+
+    ledger_make(&b->f);
+    b->o.o.handler = own_handler;
+    freeze_at(b, "M0");
+    CHECK_STATUS(todo.said, EMQ_LOST);
+    check_end(b, "M0", ledger_count(&b->f), 1);
+    bench_close(b);
+}
+
+EMQ_TEST(without_the_store_no_marked_effect_is_made)
+{
+    struct bench *b = effects_open();
+
+    b->o.o.handler = marked_handler;
+    (void)wf_fault(&b->f, "mark", EMQ__FAULT_UNAVAIL, 1);
+    todo.then = EMQ_DONE;
+    wf_add_opts(&b->f, "q", "a", "", (emq_add_opts){.attempts = 1});
+    CHECK_INT(work_off(b).failed, 1);
+    CHECK_STATUS(todo.said, EMQ_E_UNAVAIL);
+    CHECK_INT(todo.effects, 0);
+    bench_close(b);
 }
 
 /* The other side: each key it has not seen is one effect. */
