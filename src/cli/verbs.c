@@ -6,8 +6,8 @@
 
 /* clang-format off */
 #define CLI_VERBS(X)                                                                             \
-    X(add) X(work) X(run) X(take) X(extend) X(settle) X(wait) X(ls) X(show) X(stats) X(logs)     \
-    X(tail) X(retry) X(promote) X(cancel) X(rm) X(edit) X(pause) X(resume) X(drain) X(clean)     \
+    X(add) X(work) X(run) X(take) X(extend) X(settle) X(wait) X(ls) X(show) X(stats) X(why)      \
+    X(logs) X(tail) X(retry) X(promote) X(cancel) X(rm) X(edit) X(pause) X(resume) X(drain) X(clean)     \
     X(obliterate) X(sweep) X(dedup) X(effect) X(help) X(completion) X(version)
 /* clang-format on */
 

@@ -54,6 +54,8 @@ works() {
         emq add dedup x --dedup k >/dev/null
         try dedup show dedup k && try dedup release dedup k
         ;;
+    effect) emq effect resolve effect job pay --done x >/dev/null && try effect ls effect ;;
+    why) try why why job ;;
     help) try help && try help add ;;
     completion) try completion bash ;;
     version) try version ;;
@@ -77,10 +79,12 @@ fails() {
     settle) run --separate-stderr emq settle --json q 1 --completed ;;
     wait | show | logs) run --separate-stderr emq "$1" --json q none ;;
     ls) run --separate-stderr emq ls --json q --state asleep ;;
+    why) run --separate-stderr emq why --json q nobody ;;
     tail) run --separate-stderr emq tail --json q --after yesterday ;;
     retry | promote | cancel | rm | edit | clean) run --separate-stderr emq "$1" --json q ;;
     stats | pause | resume | drain | sweep) run --separate-stderr emq "$1" --json a:b ;;
     obliterate) run --separate-stderr emq obliterate --json q ;;
+    effect) run --separate-stderr emq effect --json show q none ;;
     dedup) run --separate-stderr emq dedup --json show q none ;;
     help | completion) run --separate-stderr emq "$1" --json none ;;
     version) run --separate-stderr emq version --json 1 ;;

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of one job. Hand-outs are known by the event `active` and by tokens: the fence that ends a token
+ * is about the store's microsecond of the hand-out, so both tell of the same one when they are close.
+ */
+#include "lab/why_read.h"
+
+#include "base/error.h"
+#include "base/str.h"
+#include "model/duration.h"
+
+/* A fence and its event are written by one act; a group of acts may wait for the disk in between. */
+enum { SAME_ACT_MS = 2000 };
+
+const char *emq__handout_end_name(enum emq__handout_end end)
+{
+    static const char *const names[] = {"unknown", "running",  "completed", "failed",
+                                        "retried", "released", "lost"};
+
+    return names[end];
+}
+
+struct why {
+    struct emq__why *out;
+    struct emq__trails trails;
+    struct emq__arena *mem;
+    emq_error *err;
+};
+
+static bool is(const struct emq__trail *t, const char *what)
+{
+    return emq__str_is(t->what, what);
+}
+
+/* ---- hand-outs --------------------------------------------------------------------------- */
+
+/* "worker:fence". */
+static bool token_split(emq_str token, emq_str *worker, int64_t *fence)
+{
+    size_t at = token.len;
+
+    while (at > 0 && token.ptr[at - 1] != ':')
+        at--;
+    if (at < 2 || !emq__str_to_i64(emq_strn(token.ptr + at, token.len - at), fence) || *fence <= 0)
+        return false;
+    *worker = emq_strn(token.ptr, at - 1);
+    return true;
+}
+
+/* Host and pid of a worker's name "host:pid:n"; other names tell neither. */
+static void worker_split(struct emq__handout *h)
+{
+    emq_str rest;
+    int64_t n;
+
+    if (token_split(h->worker, &rest, &n) && token_split(rest, &h->host, &h->pid))
+        return;
+    h->host = EMQ_STR_LIT("");
+    h->pid = 0;
+}
+
+static void note_worker(struct emq__handout *h, emq_str worker, int64_t fence)
+{
+    h->worker = worker;
+    h->fence = fence;
+    worker_split(h);
+}
+
+/* The hand-out that began at this time and whose worker is not known yet, or a new one. */
+static struct emq__handout *handout_near(struct why *w, int64_t at_ms)
+{
+    struct emq__why *out = w->out;
+    struct emq__handout *best = NULL;
+    int64_t best_ms = SAME_ACT_MS;
+
+    for (size_t i = 0; i < out->n_handouts; i++) {
+        struct emq__handout *h = &out->handouts[i];
+        int64_t ms = h->at_ms > at_ms ? h->at_ms - at_ms : at_ms - h->at_ms;
+        if (h->worker.len == 0 && ms < best_ms) {
+            best = h;
+            best_ms = ms;
+        }
+    }
+    if (!best) {
+        best = &out->handouts[out->n_handouts++];
+        *best = (struct emq__handout){.at_ms = at_ms};
+    }
+    return best;
+}
+
+static struct emq__handout *handout_of_fence(struct why *w, int64_t fence)
+{
+    for (size_t i = 0; i < w->out->n_handouts; i++)
+        if (w->out->handouts[i].fence == fence)
+            return &w->out->handouts[i];
+    return NULL;
+}
+
+static const struct emq__handout *handout_of_event(const struct why *w, size_t event)
+{
+    const struct emq__handout *h = w->out->handouts;
+
+    while (h->event != event)
+        h++;
+    return h;
+}
+
+static struct emq__handout *handout_of(struct why *w, emq_str token)
+{
+    emq_str worker;
+    int64_t fence;
+
+    return token_split(token, &worker, &fence) ? handout_of_fence(w, fence) : NULL;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct emq__handout *x = a, *y = b;
+
+    if (x->at_ms != y->at_ms)
+        return x->at_ms < y->at_ms ? -1 : 1;
+    return (x->fence > y->fence) - (x->fence < y->fence);
+}
+
+static emq_status find_handouts(struct why *w)
+{
+    struct emq__why *out = w->out;
+    const struct emq__job *j = out->job;
+    emq_str worker;
+    int64_t fence;
+
+    out->handouts = emq__arena_zalloc(w->mem, w->trails.n + 1, sizeof *out->handouts);
+    if (!out->handouts)
+        return emq__no_memory("why", w->err);
+    for (size_t i = 0; i < w->trails.n; i++)
+        if (w->trails.list[i].event && is(&w->trails.list[i], "active"))
+            out->handouts[out->n_handouts++] =
+                (struct emq__handout){.at_ms = w->trails.list[i].at_ms, .event = i + 1};
+    for (size_t i = 0; i < w->trails.n; i++) {
+        const struct emq__trail *t = &w->trails.list[i];
+        if (!t->event && token_split(t->who, &worker, &fence) && !is(t, "admin") &&
+            !is(t, "note") && !handout_of_fence(w, fence))
+            note_worker(handout_near(w, fence / 1000), worker, fence);
+    }
+    /* A hand-out by BullMQ after one of ours leaves that one's fence in the record. */
+    bool ours = j && j->fence > 0 && j->processed_at_ms <= j->fence / 1000;
+    if (j && ours && !handout_of_fence(w, j->fence))
+        note_worker(handout_near(w, j->fence / 1000), j->processed_by, j->fence);
+    else if (j && !ours && j->processed_at_ms > 0)
+        note_worker(handout_near(w, j->processed_at_ms), j->processed_by, 0);
+    if (out->n_handouts > 1)
+        qsort(out->handouts, out->n_handouts, sizeof *out->handouts, by_begin);
+    /* Earlier ones that nothing tells of any more have had their numbers. */
+    int32_t first = 1;
+    if (j && !out->whole && j->attempts_started > (int64_t)out->n_handouts)
+        first += j->attempts_started - (int32_t)out->n_handouts;
+    for (size_t i = 0; i < out->n_handouts; i++)
+        out->handouts[i].attempt = first + (int32_t)i;
+    return EMQ_OK;
+}
+
+/* ---- how they ended ---------------------------------------------------------------------- */
+
+static void end_by_history(struct why *w, struct emq__trail *t)
+{
+    struct emq__handout *h = handout_of(w, t->who);
+    static const char word[] = "renewals had stopped for ";
+
+    if (h && is(t, "refused")) {
+        if (!h->refused_at_ms)
+            h->refused_at_ms = t->at_ms;
+    } else if (h && (is(t, "retried") || is(t, "released") || is(t, "recovered"))) {
+        h->end = is(t, "retried")    ? EMQ__END_RETRIED
+                 : is(t, "released") ? EMQ__END_RELEASED
+                                     : EMQ__END_LOST;
+        h->ended_at_ms = t->at_ms;
+        h->reason = h->end == EMQ__END_RETRIED ? t->detail : EMQ_STR_LIT("");
+    } else if (is(t, "note") && emq__str_starts(t->detail, word)) {
+        /* By the worker's name: of its last hand-out before that came too late. */
+        for (size_t i = w->out->n_handouts; i-- > 0;) {
+            h = &w->out->handouts[i];
+            if (emq__str_eq(h->worker, t->who) && h->at_ms <= t->at_ms && !h->stopped.len) {
+                h->stopped =
+                    emq_strn(t->detail.ptr + sizeof word - 1, t->detail.len - (sizeof word - 1));
+                return;
+            }
+        }
+    }
+}
+
+static bool failed_by_sweep(emq_str reason)
+{
+    return emq__str_is(reason, EMQ__TEXT_STALLED) || emq__str_is(reason, EMQ__TEXT_AT_MOST_ONCE);
+}
+
+static void end_by_event(struct emq__handout *h, const struct emq__trail *t)
+{
+    if (is(t, "stalled"))
+        h->end = EMQ__END_LOST;
+    else if (is(t, "completed"))
+        h->end = EMQ__END_COMPLETED;
+    else if (is(t, "failed") && h->end != EMQ__END_LOST)
+        h->end = failed_by_sweep(t->detail) ? EMQ__END_LOST : EMQ__END_FAILED;
+    else if (h->end == EMQ__END_UNKNOWN && (is(t, "delayed") || is(t, "waiting")))
+        h->end = EMQ__END_RETRIED;
+    else
+        return;
+    h->ended_at_ms = t->at_ms;
+    if (is(t, "failed"))
+        h->reason = t->detail;
+}
+
+/* Its events until the next hand-out begins. */
+static void end_by_events(struct why *w, size_t i)
+{
+    struct emq__handout *h = &w->out->handouts[i];
+    int64_t until = i + 1 < w->out->n_handouts ? w->out->handouts[i + 1].at_ms : INT64_MAX;
+    bool known = h->end != EMQ__END_UNKNOWN;
+
+    for (size_t k = 0; !known && k < w->trails.n; k++) {
+        const struct emq__trail *t = &w->trails.list[k];
+        if (t->event && t->at_ms >= h->at_ms && t->at_ms <= until && !is(t, "active"))
+            end_by_event(h, t);
+    }
+}
+
+static void find_ends(struct why *w)
+{
+    struct emq__why *out = w->out;
+    const struct emq__job *j = out->job;
+
+    for (size_t i = 0; i < w->trails.n; i++)
+        if (!w->trails.list[i].event)
+            end_by_history(w, &w->trails.list[i]);
+    for (size_t i = 0; i < out->n_handouts; i++)
+        end_by_events(w, i);
+    if (!j || out->n_handouts == 0)
+        return;
+    struct emq__handout *last = &out->handouts[out->n_handouts - 1];
+    if (j->state == EMQ_ACTIVE && last->at_ms >= j->processed_at_ms - SAME_ACT_MS) {
+        last->end = EMQ__END_RUNNING;
+        last->ended_at_ms = 0;
+    } else if (last->end == EMQ__END_UNKNOWN && j->finished_at_ms >= last->at_ms) {
+        last->end = j->state == EMQ_COMPLETED_STATE     ? EMQ__END_COMPLETED
+                    : j->state != EMQ_FAILED_STATE      ? EMQ__END_UNKNOWN
+                    : failed_by_sweep(j->failed_reason) ? EMQ__END_LOST
+                                                        : EMQ__END_FAILED;
+        last->ended_at_ms = j->finished_at_ms;
+        last->reason =
+            j->state == EMQ_FAILED_STATE ? emq__detail(j->failed_reason) : EMQ_STR_LIT("");
+    }
+}
+
+/* ---- the line of its life ------------------------------------------------------------------ */
+
+static bool entry_add(struct why *w, int64_t at_ms, const char *what, emq_str who, int32_t attempt,
+                      emq_str text)
+{
+    w->out->entries[w->out->n++] = (struct emq__why_entry){at_ms, what, who, text, attempt};
+    return text.ptr != NULL;
+}
+
+static bool say_added(struct why *w, const struct emq__trail *t)
+{
+    const struct emq__job *j = w->out->job;
+    int64_t at_ms = t ? t->at_ms : j->timestamp_at_ms;
+    int64_t off = j && t ? j->timestamp_at_ms - t->at_ms : 0;
+    struct emq__buf b;
+    char span[40];
+
+    emq__buf_init(&b, 4096);
+    emq__buf_text(&b, "added");
+    if (j && j->scheduler.len)
+        emq__buf_printf(&b, " by the scheduler %.*s", EMQ_STR_ARG(j->scheduler));
+    else if (j && j->parent_key.len)
+        emq__buf_printf(&b, " as a child of %.*s", EMQ_STR_ARG(j->parent_key));
+    if (j && j->dedup_id.len)
+        emq__buf_printf(&b, " under the dedup id %.*s", EMQ_STR_ARG(j->dedup_id));
+    if (off > SAME_ACT_MS || off < -SAME_ACT_MS)
+        emq__buf_printf(&b,
+                        "; its creation time is %s %s the store's: its producer gave it, or has "
+                        "another clock",
+                        emq__duration_format(off > 0 ? off : -off, span),
+                        off > 0 ? "ahead of" : "behind");
+    emq_str text = emq__arena_str(w->mem, emq__buf_view(&b));
+    emq__buf_free(&b);
+    return entry_add(w, at_ms, "added", EMQ_STR_LIT(""), 0, text);
+}
+
+static bool say_handout(struct why *w, const struct emq__handout *h)
+{
+    emq_str text;
+
+    if (h->pid)
+        text = emq__arena_printf(
+            w->mem, "attempt %d: taken by %.*s on host %.*s, process %lld, fence %lld", h->attempt,
+            EMQ_STR_ARG(h->worker), EMQ_STR_ARG(h->host), (long long)h->pid, (long long)h->fence);
+    else if (h->worker.len && h->fence)
+        text = emq__arena_printf(w->mem, "attempt %d: taken by %.*s, fence %lld", h->attempt,
+                                 EMQ_STR_ARG(h->worker), (long long)h->fence);
+    else if (h->worker.len)
+        text = emq__arena_printf(w->mem, "attempt %d: taken by %.*s, a worker of BullMQ",
+                                 h->attempt, EMQ_STR_ARG(h->worker));
+    else
+        text = emq__arena_printf(w->mem, "attempt %d: taken; by whom is not known any more",
+                                 h->attempt);
+    return entry_add(w, h->at_ms, "taken", h->worker, h->attempt, text);
+}
+
+static bool say_history(struct why *w, const struct emq__trail *t)
+{
+    static const char *const whats[] = {"refused",  "recovered", "retried",
+                                        "released", "admin",     "note"};
+    const struct emq__handout *h = is(t, "admin") || is(t, "note") ? NULL : handout_of(w, t->who);
+    int32_t n = h ? h->attempt : 0;
+    const char *what = "note";
+    emq_str text;
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(whats); i++)
+        if (is(t, whats[i]))
+            what = whats[i];
+    if (is(t, "refused"))
+        text = emq__arena_printf(
+            w->mem,
+            "attempt %d: %.*s came too late and was refused: another owns the job "
+            "or it has ended",
+            n, EMQ_STR_ARG(t->detail));
+    else if (is(t, "recovered"))
+        text = emq__arena_printf(w->mem,
+                                 "attempt %d: its lock had ended; a sweep took the job back", n);
+    else if (is(t, "retried"))
+        text = emq__arena_printf(w->mem, "attempt %d: failed, to be tried again: %.*s", n,
+                                 EMQ_STR_ARG(t->detail));
+    else if (is(t, "released"))
+        text = emq__arena_printf(w->mem, "attempt %d: given back, not charged", n);
+    else if (is(t, "admin"))
+        text =
+            emq__arena_printf(w->mem, "%.*s by %.*s", EMQ_STR_ARG(t->detail), EMQ_STR_ARG(t->who));
+    else
+        text = emq__arena_printf(w->mem, "%.*s says: %.*s", EMQ_STR_ARG(t->who),
+                                 EMQ_STR_ARG(t->detail));
+    return entry_add(w, t->at_ms, what, t->who, n, text);
+}
+
+static bool say_event(struct why *w, const struct emq__trail *t)
+{
+    emq_str text;
+    const char *what = emq__arena_str(w->mem, t->what).ptr;
+
+    if (is(t, "failed"))
+        text = emq__arena_printf(w->mem, "failed for good: %.*s", EMQ_STR_ARG(t->detail));
+    else if (is(t, "delayed") && t->due_at_ms > t->at_ms) {
+        char span[40];
+        text = emq__arena_printf(w->mem, "delayed for %s",
+                                 emq__duration_format(t->due_at_ms - t->at_ms, span));
+    } else if (is(t, "stalled"))
+        text = emq__arena_printf(w->mem, "its lock had ended (stalled)");
+    else if (is(t, "deduplicated") || is(t, "debounced"))
+        text = emq__arena_printf(w->mem, "an add under its dedup id %.*s was dropped",
+                                 EMQ_STR_ARG(t->detail));
+    else if (is(t, "duplicated"))
+        text = emq__arena_printf(w->mem, "an add under its id was dropped");
+    else if (t->prev.len)
+        text =
+            emq__arena_printf(w->mem, "%.*s, was %.*s", EMQ_STR_ARG(t->what), EMQ_STR_ARG(t->prev));
+    else
+        text = emq__arena_str(w->mem, t->what);
+    return what && entry_add(w, t->at_ms, what, EMQ_STR_LIT(""), 0, text);
+}
+
+/* The history tells better what these events tell too. */
+static bool told_by_history(const struct why *w, const struct emq__trail *t)
+{
+    enum { NEAR_MS = 100 };
+
+    if (!(is(t, "stalled") || (is(t, "waiting") && emq__str_is(t->prev, "active"))))
+        return false;
+    for (size_t i = 0; i < w->trails.n; i++) {
+        const struct emq__trail *h = &w->trails.list[i];
+        if (!h->event && (is(h, "recovered") || is(h, "retried") || is(h, "released")) &&
+            h->at_ms - t->at_ms < NEAR_MS && t->at_ms - h->at_ms < NEAR_MS)
+            return true;
+    }
+    return false;
+}
+
+/* Insertion keeps the order of what happened in one millisecond. */
+static void sort_entries(struct emq__why_entry *e, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        struct emq__why_entry x = e[i];
+        size_t k = i;
+        for (; k > 0 && e[k - 1].at_ms > x.at_ms; k--)
+            e[k] = e[k - 1];
+        e[k] = x;
+    }
+}
+
+static emq_status tell(struct why *w)
+{
+    struct emq__why *out = w->out;
+    bool ok = true, added = false;
+
+    out->entries =
+        emq__arena_zalloc(w->mem, w->trails.n + out->n_handouts + 1, sizeof *out->entries);
+    if (!out->entries)
+        return emq__no_memory("why", w->err);
+    for (size_t i = 0; ok && i < w->trails.n; i++) {
+        const struct emq__trail *t = &w->trails.list[i];
+        if (!t->event)
+            continue;
+        if (is(t, "active")) {
+            ok = say_handout(w, handout_of_event(w, i + 1));
+        } else if (is(t, "added")) {
+            ok = say_added(w, t);
+            added = true;
+        } else if (!told_by_history(w, t)) {
+            ok = say_event(w, t);
+        }
+    }
+    if (ok && !added && out->job)
+        ok = say_added(w, NULL);
+    for (size_t i = 0; ok && i < w->trails.n; i++)
+        if (!w->trails.list[i].event)
+            ok = say_history(w, &w->trails.list[i]);
+    for (size_t i = 0; ok && i < out->n_handouts; i++)
+        if (!out->handouts[i].event)
+            ok = say_handout(w, &out->handouts[i]);
+    if (!ok)
+        return emq__no_memory("why", w->err);
+    sort_entries(out->entries, out->n);
+    return EMQ_OK;
+}
+
+/* ---- why more than once -------------------------------------------------------------------- */
+
+static const struct emq__trail *asked_again(const struct why *w, const struct emq__handout *before,
+                                            const struct emq__handout *next)
+{
+    for (size_t i = 0; i < w->trails.n; i++) {
+        const struct emq__trail *t = &w->trails.list[i];
+        if (!t->event && is(t, "admin") && emq__str_is(t->detail, "retry") &&
+            t->at_ms >= before->at_ms && t->at_ms <= next->at_ms)
+            return t;
+    }
+    return NULL;
+}
+
+static emq_str because_lost(struct why *w, const struct emq__handout *p, int32_t n)
+{
+    if (p->stopped.len)
+        return emq__arena_printf(
+            w->mem,
+            "attempt %d began because renewals stopped for %.*s: the process was "
+            "frozen, or cut off from the store",
+            n, EMQ_STR_ARG(p->stopped));
+    if (p->refused_at_ms)
+        return emq__arena_printf(
+            w->mem,
+            "attempt %d began because the lock of attempt %d ended unrenewed; its "
+            "worker came back: it was frozen or lost the store",
+            n, p->attempt);
+    return emq__arena_printf(
+        w->mem,
+        "attempt %d began because the lock of attempt %d ended unrenewed: its worker "
+        "died or lost the store",
+        n, p->attempt);
+}
+
+static emq_str because(struct why *w, const struct emq__handout *p, const struct emq__handout *h)
+{
+    const struct emq__trail *again = asked_again(w, p, h);
+
+    if (p->end == EMQ__END_RETRIED)
+        return emq__arena_printf(w->mem, "attempt %d began because attempt %d failed%s%.*s",
+                                 h->attempt, p->attempt, p->reason.len ? ": " : "",
+                                 EMQ_STR_ARG(p->reason));
+    if (p->end == EMQ__END_RELEASED)
+        return emq__arena_printf(w->mem, "attempt %d began because attempt %d was given back",
+                                 h->attempt, p->attempt);
+    if (again)
+        return emq__arena_printf(w->mem,
+                                 "attempt %d began because %.*s asked for it after attempt %d had "
+                                 "ended (%s)",
+                                 h->attempt, EMQ_STR_ARG(again->who), p->attempt,
+                                 emq__handout_end_name(p->end));
+    if (p->end == EMQ__END_LOST)
+        return because_lost(w, p, h->attempt);
+    if (p->end == EMQ__END_COMPLETED || p->end == EMQ__END_FAILED)
+        return emq__arena_printf(
+            w->mem,
+            "attempt %d began because the job was put back into its line after "
+            "attempt %d had ended (%s)",
+            h->attempt, p->attempt, emq__handout_end_name(p->end));
+    return emq__arena_printf(
+        w->mem, "why attempt %d began is not known any more: the events are gone", h->attempt);
+}
+
+static emq_status find_reasons(struct why *w)
+{
+    struct emq__why *out = w->out;
+
+    if (out->n_handouts < 2)
+        return EMQ_OK;
+    out->because = emq__arena_zalloc(w->mem, out->n_handouts - 1, sizeof *out->because);
+    if (!out->because)
+        return emq__no_memory("why", w->err);
+    for (size_t i = 1; i < out->n_handouts; i++) {
+        out->because[i - 1] = because(w, &out->handouts[i - 1], &out->handouts[i]);
+        if (!out->because[i - 1].ptr)
+            return emq__no_memory("why", w->err);
+        out->n_because++;
+    }
+    return EMQ_OK;
+}
+
+emq_status emq__why(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
+                    struct emq__why *out, emq_error *err)
+{
+    struct why w = {.out = out, .mem = mem, .err = err};
+
+    *out = (struct emq__why){0};
+    emq_status s = emq__why_read(c, queue, id, mem, out, &w.trails, err);
+    if (s != EMQ_OK)
+        return s;
+    if (!out->job && w.trails.n == 0)
+        return EMQ_NOT_FOUND;
+    s = find_handouts(&w);
+    if (s != EMQ_OK)
+        return s;
+    find_ends(&w);
+    s = tell(&w);
+    return s == EMQ_OK ? find_reasons(&w) : s;
+}

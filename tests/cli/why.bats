@@ -1,0 +1,125 @@
+#!/usr/bin/env bats
+# The life of a job, and why it ran more than once.
+# shellcheck disable=SC2016 # the programs of workers expand their own variables
+load common
+
+on_server() { [ -n "${EMQ_TEST_SERVER:-}" ]; }
+redis() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
+is() { [ "$1" = "$2" ] || { echo "\"$1\" is not \"$2\"" >&2; return 1; }; }
+why() { emq why q "$1" --json | jq -r "$2"; }
+because() { why "$1" '.because | join("; ")'; }
+ends() { why "$1" '[.handouts[].end] | join(" ")'; }
+hand_out() { TOKEN=$(emq take q --lock "${1:-30s}" --json | jq -r .token); }
+swept() { until_true sh -c 'emq sweep q >/dev/null; [ "$(emq stats q --json | jq .waiting)" = 1 ]'; }
+
+@test "a job that ran once has one hand-out with worker, host, process and fence" {
+    emq add q 1 --id a >/dev/null
+    emq work q --exit-when-empty -- true
+    is "$(why a '.handouts[0] | [.attempt, .end, .host, (.pid > 0), (.fence > 0)] | @csv')" \
+        "1,\"completed\",\"$(hostname)\",true,true"
+    is "$(why a '[.state, .whole, (.because | length)] | @csv')" '"completed",true,0'
+    is "$(why a '[.life[].what] | join(" ")')" "added waiting taken completed"
+    expect 0 emq why q a
+    [[ $output == *"attempt 1: taken by "*"completed, handed out once"* ]]
+}
+
+@test "an attempt that failed is why the next one began" {
+    emq add q 1 --id a --backoff fixed:1ms --attempts 2 >/dev/null
+    emq work q --exit-when-empty -- sh -c '[ $EMQ_ATTEMPT = 2 ]'
+    is "$(ends a)" "retried completed"
+    is "$(because a)" "attempt 2 began because attempt 1 failed: exited with 1"
+}
+
+@test "a worker that was killed is why the next attempt began" {
+    emq add q 1 --id a >/dev/null
+    emq work q --lock 500ms -- sleep 60 3>&- &
+    until_true sh -c '[ "$(emq stats q --json | jq .active)" = 1 ]'
+    kill -9 $!
+    swept
+    emq work q --exit-when-empty -- true
+    is "$(ends a)" "lost completed"
+    is "$(because a)" "attempt 2 began because the lock of attempt 1 ended unrenewed: its worker died or lost the store"
+}
+
+@test "a worker that was frozen tells for how long when it comes back" {
+    emq add q 1 --id a >/dev/null
+    emq work q --lock 1s --name frozen -- sleep 60 3>&- 2>err &
+    pid=$!
+    until_true sh -c '[ "$(emq stats q --json | jq .active)" = 1 ]'
+    kill -STOP $pid
+    swept
+    emq work q --exit-when-empty -- true
+    kill -CONT $pid
+    until_true sh -c 'emq why q a --json | jq -e ".handouts[0].renewalsStoppedFor"'
+    kill -TERM $pid
+    is "$(ends a)" "lost completed"
+    [[ $(because a) == "attempt 2 began because renewals stopped for "*": the process was frozen, or cut off from the store" ]]
+}
+
+@test "a late acknowledgement that was refused is told with its attempt" {
+    emq add q 1 --id a >/dev/null
+    hand_out 300ms
+    swept
+    expect 1 emq settle q a --token "$TOKEN" --completed
+    hand_out
+    emq settle q a --token "$TOKEN" --completed
+    is "$(why a '.handouts[0] | [.end, (.refusedAt > 0)] | @csv')" '"lost",true'
+    is "$(why a '.life[] | select(.what == "refused") | .attempt')" 1
+    [[ $(because a) == *"its worker came back: it was frozen or lost the store" ]]
+}
+
+@test "what was given back, and what was asked for again, is told" {
+    emq add q 1 --id a >/dev/null
+    hand_out
+    emq settle q a --token "$TOKEN" --release
+    hand_out
+    emq settle q a --token "$TOKEN" --completed
+    emq retry q a >/dev/null
+    hand_out
+    is "$(ends a)" "released completed running"
+    [[ $(because a) == "attempt 2 began because attempt 1 was given back; attempt 3 began because "*" asked for it after attempt 2 had ended (completed)" ]]
+}
+
+@test "a job that is gone is told by the events that are left" {
+    emq add q 1 --id a --keep-completed 0 >/dev/null
+    emq work q --exit-when-empty -- true
+    expect 1 emq show q a
+    is "$(why a '[.state, .handouts[0].end, .handouts[0].worker] | @csv')" '"gone","completed",'
+    expect 0 emq why q a
+    [[ $output == *"by whom is not known any more"* ]]
+}
+
+@test "an id that was used again has the life of its last job" {
+    for i in 1 2; do
+        emq add q $i --id a >/dev/null
+        emq work q --exit-when-empty -- true
+        [ $i = 2 ] || emq rm q a >/dev/null
+    done
+    is "$(why a '.handouts | length')" 1
+}
+
+@test "a job that never was is a negative answer" {
+    expect 1 emq why q nobody
+    says "queue q has no job nobody, and no event of one"
+    expect 64 emq why q
+}
+
+@test "hand-outs by a worker of BullMQ are told beside ours" {
+    on_server || skip "needs a server"
+    emq add q 1 --id a --backoff none >/dev/null
+    hand_out
+    emq settle q a --token "$TOKEN" --retry
+    now=$(($(date +%s%3N)))
+    redis RPOPLPUSH emq:q:wait emq:q:active
+    redis HSET emq:q:a processedOn $now pb nodejs
+    redis HINCRBY emq:q:a ats 1
+    redis XADD emq:q:events '*' event active jobId a prev waiting
+    redis LREM emq:q:active 0 a
+    redis HSET emq:q:a finishedOn $now returnvalue null
+    redis ZADD emq:q:completed $now a
+    redis XADD emq:q:events '*' event completed jobId a returnvalue null prev active
+    is "$(why a '.handouts[1] | [.worker, .end, .fence] | @csv')" '"nodejs","completed",'
+    is "$(ends a)" "retried completed"
+    expect 0 emq why q a
+    [[ $output == *"attempt 2: taken by nodejs, a worker of BullMQ"* ]]
+}
