@@ -113,24 +113,40 @@ static emq_status check(const struct emq__settle_req *req, emq_error *err)
     return req->next ? rd_take_check(req->next, err) : EMQ_OK;
 }
 
+static emq_status arg_entry(struct rd_args *a, const struct emq__settle_entry *en,
+                            struct emq__keep *keep, struct emq__arena *mem, emq_error *err)
+{
+    struct entry p = {.len = 0};
+
+    if (!pack(&p, en, keep, mem))
+        return emq__fail(err, EMQ_E_NOMEM, 0, "settle", "no memory for job %.*s",
+                         EMQ_STR_ARG(en->id));
+    rd_arg_str(a, en->id);
+    rd_arg_str(a, en->auth.token);
+    rd_arg_str(a, emq__arena_str(mem, emq_strn(p.word, p.len)));
+    for (size_t k = 0; k < p.n; k++)
+        rd_arg_str(a, p.text[k]);
+    return EMQ_OK;
+}
+
+emq_status rd_arg_entry(struct rd_args *a, const struct emq__settle_entry *en,
+                        struct emq__arena *mem, emq_error *err)
+{
+    struct emq__keep keep = {.count = -1};
+
+    return arg_entry(a, en, &keep, mem, err);
+}
+
 static emq_status args(struct rd_args *a, const struct emq__settle_req *req, struct emq__arena *mem,
                        emq_error *err)
 {
     struct emq__keep keep = {.count = -1};
+    emq_status s = EMQ_OK;
 
     rd_arg_i64(a, (int64_t)req->n);
-    for (size_t i = 0; i < req->n; i++) {
-        const struct emq__settle_entry *en = req->entries[i];
-        struct entry p = {.len = 0};
-        if (!pack(&p, en, &keep, mem))
-            return emq__fail(err, EMQ_E_NOMEM, 0, "settle", "no memory for entry %zu", i);
-        rd_arg_str(a, en->id);
-        rd_arg_str(a, en->auth.token);
-        rd_arg_str(a, emq__arena_str(mem, emq_strn(p.word, p.len)));
-        for (size_t k = 0; k < p.n; k++)
-            rd_arg_str(a, p.text[k]);
-    }
-    return EMQ_OK;
+    for (size_t i = 0; s == EMQ_OK && i < req->n; i++)
+        s = arg_entry(a, req->entries[i], &keep, mem, err);
+    return s;
 }
 
 static emq_status answer(const struct rd_reply *r, const struct emq__settle_req *req,

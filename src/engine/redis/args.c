@@ -107,6 +107,11 @@ struct rd_args *rd_args_new(struct emq__engine *engine, enum rd_lua script, emq_
     return a;
 }
 
+bool rd_key_is_near(const struct rd_args *a, emq_str key)
+{
+    return !a || a->failed || !a->e->cluster || rd_slot_of_key(key) == a->slot;
+}
+
 void rd_arg_str(struct rd_args *a, emq_str s)
 {
     if (a && !a->failed)

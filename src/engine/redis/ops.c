@@ -5,6 +5,7 @@
  * made ready.
  */
 #include "engine/redis/ground.h"
+#include "engine/redis/path.h"
 
 #include "base/error.h"
 
@@ -190,6 +191,24 @@ static void after_meta(struct rd_engine *e, const struct emq__meta_req *req,
     }
 EMQ__ACTS(OP)
 #undef OP
+
+emq_status emq__redis_effect(struct emq__engine *e, const struct emq__effect_req *req,
+                             const struct emq__redis_command *commands, size_t n,
+                             struct emq__effect_res *res, struct emq__arena *mem, emq_error *err)
+{
+    struct rd_op op = {.e = rd_of(e)};
+    emq_status s = rd_check_fork(op.e, err);
+
+    if (s == EMQ_OK)
+        s = rd_effect(&op.base, req, commands, n, res, mem, err);
+    if (s == EMQ_E_NOMEM && op.sent && req->call.session.len > 0)
+        s = rd_effect(&op.base, req, commands, n, res, mem, err);
+    if (s == EMQ_E_NOMEM)
+        s = no_memory(op.sent, err);
+    if ((s == EMQ_OK || s == EMQ_E_IN_DOUBT) && rd_bell_was_maxed(op.e, req->prefix, req->queue))
+        rd_bell_ring(op.e, req->prefix, req->queue);
+    return s;
+}
 
 const struct emq__engine_ops rd_ops = {
     .name = "redis",

@@ -5,6 +5,7 @@
 #ifndef EMQ_ENGINE_REDIS_PATH_H
 #define EMQ_ENGINE_REDIS_PATH_H
 
+#include "engine/redis/effect.h"
 #include "engine/redis/redis.h"
 
 /* ---- payload.c: bytes as BullMQ's JSON ------------------------------------------------------------ */
@@ -19,6 +20,18 @@ bool rd_decode(emq_str json, emq_str encoding, struct emq__arena *mem, struct em
 emq_str rd_opts_mark(emq_str opts, emq_str encoding, struct emq__arena *mem, bool *marked);
 /* Takes it off again. *encoding is "" when there is none. ptr NULL: no memory. */
 emq_str rd_opts_unmark(emq_str opts, struct emq__arena *mem, emq_str *encoding);
+
+/* ---- act_settle.c ----------------------------------------------------------------------------------- */
+
+/* One entry as lua/lib/ends.lua reads it. */
+emq_status rd_arg_entry(struct rd_args *a, const struct emq__settle_entry *en,
+                        struct emq__arena *mem, emq_error *err);
+
+/* ---- act_effect.c ----------------------------------------------------------------------------------- */
+
+emq_status rd_effect(struct emq__engine *e, const struct emq__effect_req *req,
+                     const struct emq__redis_command *commands, size_t n,
+                     struct emq__effect_res *res, struct emq__arena *mem, emq_error *err);
 
 /* ---- job.c ------------------------------------------------------------------------------------------ */
 

@@ -56,6 +56,8 @@ void rd_arg_queue(struct rd_args *a, emq_str prefix, emq_str queue);
  * engine.h says; UNAVAIL means that not one script ran, IN_DOUBT that it may have. */
 emq_status rd_eval(struct rd_args *a, const struct rd_reply **out, emq_error *err);
 
+/* On a cluster: is this key in the slot of the queue that the script is for? Always true elsewhere. */
+bool rd_key_is_near(const struct rd_args *a, emq_str key);
 /* On a cluster: may one script touch both queues? Always true elsewhere. An act that serves queues of
  * several slots (extend) runs its script once for each. */
 bool rd_same_slot(struct emq__engine *e, emq_str prefix_a, emq_str queue_a, emq_str prefix_b,

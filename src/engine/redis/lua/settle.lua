@@ -146,19 +146,8 @@ end
 finish_flush(q)
 local taken = t.count > 0 and take(q, t) or 0
 
--- The last one out says so; a slot may be free for others.
-local finished = (q.plus.completed or q.plus.failed) and true
-local slot = q.freed and q.concurrency > 0
 local busy = t.jobs and #t.jobs > 0 and t.mode ~= FIRE_AND_FORGET
-if slot or finished and not busy then
-  finish_flush(q)
-  flush(q)
-  if call("LLEN", B .. "wait") + call("ZCARD", B .. "prioritized") > 0 then
-    q.wake = q.wake or slot
-  elseif finished and call("LLEN", B .. "active") == 0 then
-    event(q, "drained")
-  end
-end
+--@include lib/out.lua
 if taken ~= 0 then
   finish_flush(q)
 end

@@ -1,0 +1,181 @@
+-- effect: completes a job together with commands of the application
+-- KEYS[1]    the queue's meta key
+-- ARGV[4]    session
+-- ARGV[5]    sequence
+-- ARGV[6]    step
+-- ARGV[7]    for how many ms it is known to be done
+-- ARGV[8]    kind of the result
+-- ARGV[9]    the result
+-- ARGV[10]   how many commands
+-- ARGV[11..] an entry as settle has it, of a completion; then of each command: how many words, what is known of
+--            it, as act_effect.c says, and the words
+-- reply      {now_ms, outcome, state, "" or what has failed behind others that were done}
+-- calls      22, and 2 to 3 a command
+
+--@include lib/base.lua
+local function run()
+--@include lib/receipt.lua
+--@include lib/active.lua
+--@include lib/complete.lua
+--@include lib/ends.lua
+--@include lib/marker.lua
+local FAILED_PARTLY = 9
+local done = receipt_find(ARGV[4], ARGV[5], "effect")
+if done then
+  return done
+end
+local q = queue(B)
+local e, at = ends(q).read(11, new_keep(-1, 0))
+local step = ARGV[6]
+
+-- The commands: words, and what is known of each: a letter of the type that its keys must have, what it makes of
+-- them, and the places of its keys.
+local commands = {}
+for i = 1, tonumber(ARGV[10]) do
+  local n, known = tonumber(ARGV[at]), ARGV[at + 1]
+  local kind, makes, keys = string.match(known, "^(%l)(%l) ?(.*)$")
+  local c = {words = {unpack(ARGV, at + 2, at + 1 + n)}, kind = kind, makes = makes, keys = {}}
+  for key in string.gmatch(keys, "%d+") do
+    c.keys[#c.keys + 1] = c.words[tonumber(key) + 1]
+  end
+  commands[i], at = c, at + 2 + n
+end
+
+local KINDS = {s = "string", h = "hash", l = "list", t = "set", z = "zset", x = "stream"}
+local BROKEN = "EMQ command %d (%s): %s; nothing was done"
+local types, values = {}, {} -- as the commands so far will leave them; values: true = not known
+
+local function type_of(key)
+  if not types[key] then
+    types[key] = call("TYPE", key).ok
+  end
+  return types[key]
+end
+
+-- The number in a key, or in a field of a hash, that a command will change; false: there is none.
+local function is_number(c)
+  local key, field = c.words[2], c.words[3]
+  local place = c.kind == "h" and key .. "\0" .. field or key
+  local v = values[place]
+  if v == nil and types[key] ~= "none" then
+    v = c.kind == "h" and call("HGET", key, field) or c.kind ~= "h" and call("GET", key)
+  end
+  if not v or v == true then
+    return true
+  elseif c.makes == "i" then
+    return v == "0" or string.find(v, "^%-?[1-9]%d*$") and #v < 20
+  end
+  return tonumber(v) ~= nil
+end
+
+-- Why a command can't be done; nil: nothing is known against it. Notes what it leaves.
+local function problem(c)
+  local want = KINDS[c.kind]
+  for _, key in ipairs(c.keys) do
+    local is = type_of(key)
+    if want and is ~= "none" and is ~= want and c.makes ~= "o" then
+      return "'" .. key .. "' holds a " .. is .. ", not a " .. want
+    end
+  end
+  if (c.makes == "i" or c.makes == "f") and not is_number(c) then
+    return "what '" .. c.words[2] .. "' holds is no number"
+  end
+  for _, key in ipairs(c.keys) do
+    if c.makes == "d" then
+      types[key], values[key] = "none", nil
+    elseif want then
+      types[key] = want
+      if c.kind == "s" and (c.makes == "o" or c.makes == "w") then
+        values[key] = true
+      end
+    end
+  end
+  local name, words = string.upper(c.words[1]), c.words
+  if name == "SET" and #words == 3 then
+    values[words[2]] = words[3]
+  elseif name == "HSET" or name == "HMSET" then
+    for i = 3, #words - 1, 2 do
+      values[words[2] .. "\0" .. words[i]] = words[i + 1]
+    end
+  end
+end
+
+-- Does them. Answers an error to answer, when nothing was done; or what has failed behind others.
+local function make()
+  for i, c in ipairs(commands) do
+    local against = problem(c)
+    if against then
+      return redis.error_reply(format(BROKEN, i, c.words[1], against))
+    end
+  end
+  for i, c in ipairs(commands) do
+    local r = try(unpack(c.words))
+    if type(r) == "table" and r.err then
+      if i == 1 and string.find(r.err, "OOM", 1, true) == 1 then
+        return r -- it is asked for again, in another way
+      elseif i == 1 then
+        return redis.error_reply(format(BROKEN, i, c.words[1], r.err))
+      end
+      return nil, format("partial effect: command %d (%s): %s", i, c.words[1], r.err)
+    end
+  end
+end
+
+local function look()
+  ends(q).look(e, call("GET", e.key .. ":lock"),
+               call("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
+  if not e.refused and ends(q).has_children(e) then
+    e.refused = WRONG_STATE
+  elseif not e.refused and not rare().in_active(q, e.id) then
+    e.refused = LOST
+  end
+end
+
+-- The owner's effect, unless it is known to be done. Answers as make() does.
+local function effect()
+  local timestamp = call("HGET", e.key, "timestamp")
+  local m = marker_get(q, e.id, timestamp, step)
+  if m and m.state == DONE then
+    return nil
+  end
+  local failure, partly = make()
+  if failure then
+    return failure
+  end
+  m = m or {fingerprint = "", claimed = now_ms}
+  m.state, m.token, m.done, m.ends = DONE, e.token, now_ms, now_ms + tonumber(ARGV[7])
+  m.kind, m.result = tonumber(ARGV[8]), ARGV[9]
+  if partly then -- neither done nor free
+    m.state, m.done, m.kind, m.result = CLAIMED, 0, 0, ""
+  end
+  marker_put(q, e.id, timestamp, step, m)
+  return nil, partly
+end
+
+look()
+local partly
+if not e.refused then
+  local failure
+  failure, partly = effect()
+  if failure then
+    return failure
+  end
+  leave_active(q, {e.id})
+  call("DEL", e.key .. ":lock")
+  call("SREM", B .. "stalled", e.id)
+  q.freed = true
+end
+if partly then
+  e.kind, e.reason, e.keep = "f", partly, nil
+end
+local outcome, state = ends(q).finish(e)
+finish_flush(q)
+local busy = false
+--@include lib/out.lua
+finish_flush(q)
+save()
+local out = {now_ms, partly and FAILED_PARTLY or outcome, state, partly or ""}
+receipt_put(ARGV[4], ARGV[5], "effect", out)
+return out
+end
+return run()
