@@ -32,7 +32,7 @@ static void op_write(struct lockstep *l, int queue)
     req[0] = (struct emq__write_req){.prefix = FX_PREFIX,
                                      .queue = random_queue(queue),
                                      .id = j ? j->id : EMQ_STR_LIT("nobody"),
-                                     .kind = (enum emq__write_kind)(1 + pick(l, 4)),
+                                     .kind = (enum emq__write_kind)(1 + pick(l, 5)),
                                      .keep = (int64_t)pick(l, 4) - 1};
     req[0].value.bytes = emq_cstr(values[pick(l, req[0].kind == EMQ__WRITE_PROGRESS ? 2 : 4)]);
     req[0].value.kind = emq__kind_of(req[0].value.bytes);
@@ -40,7 +40,8 @@ static void op_write(struct lockstep *l, int queue)
     req[0].auth.admin = req[1].auth.admin = EMQ_STR_LIT("root");
     for (size_t i = l->n_handouts; j && i-- > 0 && l->n_handouts - i <= RANDOM_HANDOUTS;) {
         const struct handout *h = &l->handouts[i % RANDOM_HANDOUTS];
-        if (h->queue != queue || !emq__str_is(j->id, h->id) || !chance(l, 80))
+        if (h->queue != queue || !emq__str_is(j->id, h->id) || !chance(l, 80) ||
+            req[0].kind == EMQ__WRITE_NOTE)
             continue;
         for (int side = 0; side < 2; side++)
             req[side].auth = (struct emq__auth){.token = emq_cstr(h->token[side])};
@@ -59,9 +60,10 @@ static struct emq__change random_change(struct lockstep *l)
                             .delay_ms = (int64_t)pick(l, 5) * RANDOM_STEP_MS,
                             .priority = (int32_t)pick(l, 4),
                             .lifo = chance(l, 20),
-                            .reset_attempts = chance(l, 30)};
-    note(l, " kind %d p%d d%d%s%s", (int)c.kind, (int)c.priority, (int)(c.delay_ms / 1000),
-         c.lifo ? " lifo" : "", c.reset_attempts ? " reset" : "");
+                            .reset_attempts = chance(l, 30),
+                            .effects = (enum emq__effects)pick(l, 3)};
+    note(l, " kind %d p%d d%d%s%s e%d", (int)c.kind, (int)c.priority, (int)(c.delay_ms / 1000),
+         c.lifo ? " lifo" : "", c.reset_attempts ? " reset" : "", (int)c.effects);
     return c;
 }
 
@@ -303,7 +305,7 @@ static void op_queues(struct lockstep *l)
 void random_admin(struct lockstep *l)
 {
     int queue = (int)pick(l, RANDOM_QUEUES);
-    uint64_t what = pick(l, 1000);
+    uint64_t what = pick(l, 1300);
 
     note(l, "%s ", random_queue(queue).ptr);
     l->moves = 0;
@@ -329,6 +331,8 @@ void random_admin(struct lockstep *l)
         op_history(l, queue);
     else if (what < 980)
         op_claims(l);
-    else
+    else if (what < 1000)
         op_queues(l);
+    else
+        random_effect(l, queue);
 }

@@ -161,6 +161,7 @@ void same_job(struct lockstep *l, const struct emq__job *a, const struct emq__jo
         {"stc", a->stalled, b->stalled},
         {"mode", a->mode, b->mode},
         {"cancel", a->cancel, b->cancel},
+        {"redo", a->redo, b->redo},
     };
     for (size_t i = 0; i < EMQ_ARRAY_LEN(numbers); i++)
         if (numbers[i].a != numbers[i].b)

@@ -290,6 +290,81 @@ ENGINE_TEST(administrative_acts_and_refused_acks_are_in_the_history)
     CHECK_HAS(res.json[2], "\"root\"");
 }
 
+/* The newest entry. */
+static emq_str last_entry(struct fx *t)
+{
+    struct emq__history_req req = {FX_PREFIX, S("q"), S("1")};
+    struct emq__history_res res;
+
+    CHECK_STATUS(FX_CALL(t, history, &req, &res), EMQ_OK);
+    CHECK(res.n > 0);
+    return res.json[res.n - 1];
+}
+
+ENGINE_TEST(a_hand_out_that_ended_in_a_retry_or_was_given_back_is_in_the_history_with_its_token)
+{
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_RETRY);
+    en.reason = S("the \"other\" side said no");
+    settle(t, j, en);
+    CHECK_HAS(last_entry(t), "\"what\":\"retried\"");
+    CHECK_HAS(last_entry(t), j->token.ptr);
+    CHECK_HAS(last_entry(t), "\"detail\":\"the \\\"other\\\" side said no\"");
+    j = must_take(t, "q");
+    release_ok(t, j, 0);
+    CHECK_HAS(last_entry(t), "\"what\":\"released\"");
+    CHECK_HAS(last_entry(t), j->token.ptr);
+    CHECK_HAS(last_entry(t), "\"detail\":\"\"");
+}
+
+ENGINE_TEST(of_a_long_reason_the_history_has_the_beginning_in_whole_characters)
+{
+    char reason[400], expected[300];
+
+    memset(reason, 'a', 199);
+    memcpy(reason + 199, "\xc3\xa9zz", 5);
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_RETRY);
+    en.reason = S(reason);
+    settle(t, j, en);
+    reason[199] = '\0';
+    (void)snprintf(expected, sizeof expected, "\"detail\":\"%s\"", reason);
+    CHECK_HAS(last_entry(t), expected);
+    CHECK_INT(must_get(t, "q", S("1"))->failed_reason.len, 203);
+}
+
+ENGINE_TEST(a_note_is_in_the_history_under_the_name_that_wrote_it_and_nowhere_else)
+{
+    const struct emq__auth ann = {.admin = EMQ_STR_LIT("ann")};
+
+    must_add(t, "q", "x");
+    emq_str before = event_cursor(t, "q");
+    CHECK_STATUS(write_job(t, "q", S("1"), ann, EMQ__WRITE_NOTE, "renewals had stopped", 0),
+                 EMQ_OK);
+    CHECK_HAS(last_entry(t), "\"what\":\"note\"");
+    CHECK_HAS(last_entry(t), "\"who\":\"ann\"");
+    CHECK_HAS(last_entry(t), "\"detail\":\"renewals had stopped\"");
+    CHECK_EVENTS(t, "q", before.ptr, "");
+    CHECK_STATUS(write_job(t, "q", S("nobody"), ann, EMQ__WRITE_NOTE, "x", 0), EMQ_NOT_FOUND);
+}
+
+ENGINE_TEST(a_note_is_not_an_owners)
+{
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    struct emq__write_req req = {.prefix = FX_PREFIX,
+                                 .queue = S("q"),
+                                 .id = j->id,
+                                 .auth = {.token = j->token},
+                                 .kind = EMQ__WRITE_NOTE,
+                                 .value = {EMQ__KIND_TEXT, EMQ_STR_LIT("x")}};
+    struct emq__write_res res;
+
+    CHECK_STATUS(t->e->ops->write(t->e, &req, &res, &t->mem, &t->err), EMQ_E_INVALID);
+}
+
 ENGINE_TEST(a_normal_life_leaves_no_history)
 {
     struct emq__history_req req = {FX_PREFIX, S("q"), S("1")};

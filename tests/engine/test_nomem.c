@@ -7,6 +7,8 @@
 #include "lib/failmalloc.h"
 
 #include "base/buf.h"
+#include "engine/redis/effect.h"
+#include "engine/sqlite/effect.h"
 
 struct nomem_case {
     const char *name;
@@ -15,6 +17,21 @@ struct nomem_case {
 
 /* Names of the hand-outs that the setup made; set before each run. */
 static emq_str live_token, kept_token;
+
+static void claim_step(struct fx *t, const char *id, emq_str token, const char *step)
+{
+    struct emq__mark_req req = {.prefix = FX_PREFIX,
+                                .queue = S("q"),
+                                .id = S(id),
+                                .auth.token = token,
+                                .kind = EMQ__MARK_CLAIM,
+                                .step = S(step),
+                                .fingerprint = S("f"),
+                                .keep_ms = 3600000};
+    struct emq__mark_res res;
+
+    CHECK_STATUS(FX_CALL(t, mark, &req, &res), EMQ_OK);
+}
 
 /* A queue with everything in it. Jobs: 1 active, 2 active and owner of a kept next, 3 completed,
  * 4 failed, 5 active with an ended lock, then waiting, delayed and due, prioritized ones. */
@@ -31,12 +48,14 @@ static void set_up(struct fx *t)
     brief.lock_ms = 1000;
     must_add(t, "q", "one");
     live_token = must_take(t, "q")->token;
+    claim_step(t, "1", live_token, "claimed");
     add_dedup(t, "q", keep);
     kept_token = must_take(t, "q")->token;
     must_add(t, "q", "three");
     settle_ok(t, must_take(t, "q"));
     must_add(t, "q", "four");
     j = must_take(t, "q");
+    claim_step(t, "4", j->token, "parked");
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_FAILED);
     en.stack = S("trace");
     settle(t, j, en);
@@ -72,6 +91,13 @@ static emq_str picture(struct fx *t)
     for (size_t i = 0; i < d.n_dedup; i++)
         emq__buf_printf(&b, "%.*s=%.*s %d\n", EMQ_STR_ARG(d.dedup[i].id),
                         EMQ_STR_ARG(d.dedup[i].owner), (int)d.dedup[i].has_next);
+    struct emq__markers_req markers = {.prefix = FX_PREFIX, .queue = S("q"), .limit = 100};
+    struct emq__markers_res known;
+    CHECK_STATUS(FX_CALL(t, markers, &markers, &known), EMQ_OK);
+    for (size_t i = 0; i < known.n; i++)
+        emq__buf_printf(&b, "%.*s/%.*s %d %.*s\n", EMQ_STR_ARG(known.markers[i].id),
+                        EMQ_STR_ARG(known.markers[i].step), (int)known.markers[i].state,
+                        EMQ_STR_ARG(known.markers[i].result.bytes));
     emq__buf_printf(&b, "%lld %lld %lld %lld %lld\n%s", (long long)d.id_counter,
                     (long long)d.last_fence, (long long)d.stats.totals.added,
                     (long long)d.stats.totals.removed, (long long)d.stray,
@@ -141,6 +167,49 @@ CASE(logs, logs, QUEUE, .id = EMQ_STR_LIT("1"))
 CASE(events, events, QUEUE, .after = EMQ_STR_LIT(""), .limit = 100)
 CASE(history, history, QUEUE, .id = EMQ_STR_LIT("1"))
 CASE(dump, dump, QUEUE)
+CASE(claim, mark, RECEIPT, QUEUE, .id = EMQ_STR_LIT("1"), .auth.token = live_token,
+     .kind = EMQ__MARK_CLAIM, .step = EMQ_STR_LIT("mail"), .fingerprint = EMQ_STR_LIT("f"),
+     .keep_ms = 1000)
+CASE(claim_told, mark, RECEIPT, QUEUE, .id = EMQ_STR_LIT("1"), .auth.token = live_token,
+     .kind = EMQ__MARK_CLAIM, .step = EMQ_STR_LIT("claimed"), .keep_ms = 1000)
+CASE(claim_lost, mark, QUEUE, .id = EMQ_STR_LIT("1"), .auth.token = EMQ_STR_LIT("w:1"),
+     .kind = EMQ__MARK_CLAIM, .keep_ms = 1000)
+CASE(done, mark, RECEIPT, QUEUE, .id = EMQ_STR_LIT("1"), .auth.token = live_token,
+     .kind = EMQ__MARK_DONE, .step = EMQ_STR_LIT("claimed"),
+     .result = {EMQ__KIND_TEXT, EMQ_STR_LIT("result")}, .keep_ms = 1000)
+CASE(give_back, mark, RECEIPT, QUEUE, .id = EMQ_STR_LIT("1"), .auth.token = live_token,
+     .kind = EMQ__MARK_RELEASE, .step = EMQ_STR_LIT("claimed"))
+CASE(resolve, mark, RECEIPT, QUEUE, .id = EMQ_STR_LIT("4"), .auth.admin = EMQ_STR_LIT("root"),
+     .kind = EMQ__MARK_SETTLE, .step = EMQ_STR_LIT("parked"), .keep_ms = 1000)
+CASE(markers, markers, QUEUE, .limit = 10)
+CASE(note, write, RECEIPT, QUEUE, .id = EMQ_STR_LIT("1"), .auth.admin = EMQ_STR_LIT("root"),
+     .kind = EMQ__WRITE_NOTE, .value = {EMQ__KIND_TEXT, EMQ_STR_LIT("why")})
+
+static int no_statement(struct sqlite3 *db, void *arg)
+{
+    (void)db, (void)arg;
+    return 0;
+}
+
+static emq_status case_effect(struct emq__engine *e, struct emq__arena *mem, emq_error *err)
+{
+    const struct emq__settle_entry en = {.id = EMQ_STR_LIT("1"),
+                                         .auth.token = live_token,
+                                         .kind = EMQ__SETTLE_COMPLETED,
+                                         .value = {EMQ__KIND_TEXT, EMQ_STR_LIT("result")},
+                                         .keep = {.count = -1}};
+    const struct emq__effect_req req = {RECEIPT, QUEUE, .entry = &en,
+                                        .step = EMQ_STR_LIT("claimed"), .keep_ms = 1000};
+    struct emq__effect_res res;
+
+#ifdef EMQ_HAVE_REDIS
+    const emq_str words[] = {EMQ_STR_INIT("SET"), EMQ_STR_INIT("mine"), EMQ_STR_INIT("1")};
+    const struct emq__redis_command set = {words, 3};
+    if (strcmp(e->ops->name, "redis") == 0)
+        return emq__redis_effect(e, &req, &set, 1, &res, mem, err);
+#endif
+    return emq__sqlite_effect(e, &req, no_statement, NULL, 60000, &res, mem, err);
+}
 
 static emq_status case_jobs(struct emq__engine *e, struct emq__arena *mem, emq_error *err)
 {
@@ -174,9 +243,12 @@ static emq_status change_one(struct emq__engine *e, const char *id, enum emq__ch
                              struct emq__arena *mem, emq_error *err)
 {
     emq_str ids[] = {emq_cstr(id)};
-    struct emq__change_req req = {
-        RECEIPT, QUEUE, .ids = ids, .n = 1,
-        .change = {.kind = kind, .admin = EMQ_STR_LIT("root"), .priority = 2, .delay_ms = 9000}};
+    struct emq__change_req req = {RECEIPT, QUEUE, .ids = ids, .n = 1,
+                                  .change = {.kind = kind,
+                                             .admin = EMQ_STR_LIT("root"),
+                                             .priority = 2,
+                                             .delay_ms = 9000,
+                                             .effects = EMQ__EFFECTS_REDO}};
     struct emq__change_res res;
 
     return e->ops->change(e, &req, &res, mem, err);
@@ -326,6 +398,15 @@ NOMEM_TEST(logs_without_memory_can_be_repeated, logs)
 NOMEM_TEST(events_without_memory_can_be_repeated, events)
 NOMEM_TEST(history_without_memory_can_be_repeated, history)
 NOMEM_TEST(dump_without_memory_can_be_repeated, dump)
+NOMEM_TEST(claiming_an_effect_without_memory_claims_nothing, claim)
+NOMEM_TEST(a_claim_of_what_is_claimed_without_memory_can_be_repeated, claim_told)
+NOMEM_TEST(a_refused_claim_without_memory_changes_nothing, claim_lost)
+NOMEM_TEST(an_effect_that_is_done_without_memory_is_done_or_not, done)
+NOMEM_TEST(giving_a_claim_back_without_memory_is_done_or_not, give_back)
+NOMEM_TEST(resolving_an_effect_without_memory_is_done_or_not, resolve)
+NOMEM_TEST(markers_without_memory_can_be_repeated, markers)
+NOMEM_TEST(a_note_without_memory_is_not_written, note)
+NOMEM_TEST(a_transactional_effect_without_memory_is_all_or_nothing, effect)
 
 static void open_without_memory(enum fx_kind kind)
 {

@@ -68,6 +68,9 @@ ENGINE_TEST(every_act_tells_the_stores_clock)
     TELLS(events, QUEUE, .limit = 10);
     TELLS(history, QUEUE, .id = id);
     TELLS(dump, QUEUE);
+    TELLS(mark, QUEUE, .id = id, .auth.admin = S("root"), .kind = EMQ__MARK_SETTLE,
+          .keep_ms = 1000);
+    TELLS(markers, QUEUE, .limit = 10);
     TELLS(obliterate, QUEUE, .force = true, .limit = 1000);
     CHECK_INT(seen, ACTS);
 }
@@ -95,8 +98,11 @@ ENGINE_TEST(an_act_on_an_unknown_queue_tells_it_too)
     TELLS(logs, QUEUE, .id = id);
     TELLS(events, QUEUE, .limit = 10);
     TELLS(history, QUEUE, .id = id);
+    TELLS(mark, QUEUE, .id = id, .auth.admin = S("root"), .kind = EMQ__MARK_SETTLE,
+          .keep_ms = 1000);
+    TELLS(markers, QUEUE, .limit = 10);
     TELLS(obliterate, QUEUE, .force = true, .limit = 1000);
-    CHECK_INT(seen, 15);
+    CHECK_INT(seen, 17);
 }
 
 ENGINE_TEST(a_take_of_long_jobs_ends_behind_eight_megabytes_with_at_least_one)

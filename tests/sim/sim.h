@@ -22,7 +22,7 @@ struct sim_held {
     bool settling; /* sent, answer unknown: no longer worked on */
 };
 
-enum sim_doubt { SIM_CLEAR, SIM_DOUBT_TAKE, SIM_DOUBT_SETTLE };
+enum sim_doubt { SIM_CLEAR, SIM_DOUBT_TAKE, SIM_DOUBT_SETTLE, SIM_DOUBT_MARK };
 
 struct sim_worker {
     char name[16];
@@ -38,6 +38,7 @@ struct sim_worker {
     int64_t sent_ms;
     struct emq__take take;
     struct emq__settle_entry settle;
+    enum emq__mark_kind mark; /* of the job of the settlement */
     char settle_id[24], settle_token[EMQ_TOKEN_MAX + 1];
 };
 
@@ -81,6 +82,17 @@ const struct emq__job *sim_stored(const struct sim *s, const char *id); /* of th
 
 void sim_worker_start(struct sim *s, int index);
 void sim_worker_step(struct sim *s, struct sim_worker *w);
+/* Is the doubt over? "Not sent" says nothing about an earlier sending of the same call. */
+bool sim_doubt_stays(emq_status st, bool first);
+/* Sends the settlement that w->settle holds; or gives it up, the job with it when it is lost. */
+void sim_worker_settle(struct sim *s, struct sim_worker *w);
+void sim_worker_forget(struct sim_worker *w, bool lost);
+
+/* sim_effect.c: is the effect of this job behind a marker? Claims it, makes it, records it, and then settles. */
+bool sim_is_marked(const char *id);
+void sim_effect(struct sim *s, struct sim_worker *w);
+/* The same call again, whose answer did not come. */
+void sim_effect_again(struct sim *s, struct sim_worker *w);
 
 /* A whole run; returns the hash of everything that happened. */
 uint64_t sim_run(enum fx_kind kind, uint64_t seed, int steps);

@@ -48,8 +48,7 @@ static void hold(struct sim *s, struct sim_worker *w, const struct emq__taken *t
     }
 }
 
-/* Is the doubt over? "Not sent" says nothing about an earlier sending of the same call. */
-static bool doubt_stays(emq_status st, bool first)
+bool sim_doubt_stays(emq_status st, bool first)
 {
     return st == EMQ_E_IN_DOUBT || (st == EMQ_E_UNAVAIL && !first);
 }
@@ -67,7 +66,7 @@ static void send_take(struct sim *s, struct sim_worker *w, bool first)
     req.take.worker = emq_cstr(w->name);
     st = s->e->ops->take(s->e, &req, &res, &mem, NULL);
     sim_note(s, " %s", emq_status_name(st));
-    w->doubt = doubt_stays(st, first) ? SIM_DOUBT_TAKE : SIM_CLEAR;
+    w->doubt = sim_doubt_stays(st, first) ? SIM_DOUBT_TAKE : SIM_CLEAR;
     if (st == EMQ_OK)
         hold(s, w, &res.taken);
     else if (st != EMQ_E_IN_DOUBT && st != EMQ_E_UNAVAIL)
@@ -129,7 +128,7 @@ static void send_settle(struct sim *s, struct sim_worker *w, bool first)
     en.auth.token = emq_cstr(w->settle_token);
     st = s->e->ops->settle(s->e, &req, &res, &mem, NULL);
     sim_note(s, " %s kind %d %s", w->settle_id, (int)en.kind, emq_status_name(st));
-    w->doubt = doubt_stays(st, first) ? SIM_DOUBT_SETTLE : SIM_CLEAR;
+    w->doubt = sim_doubt_stays(st, first) ? SIM_DOUBT_SETTLE : SIM_CLEAR;
     if (st == EMQ_OK) {
         sim_note(s, " %s", emq_status_name(res.settled[0].outcome));
         if (first)
@@ -143,6 +142,22 @@ static void send_settle(struct sim *s, struct sim_worker *w, bool first)
         sim_broken(s, "settle: %s", emq_status_name(st));
     }
     emq__arena_free(&mem);
+}
+
+void sim_worker_settle(struct sim *s, struct sim_worker *w)
+{
+    w->seq++;
+    send_settle(s, w, true);
+}
+
+void sim_worker_forget(struct sim_worker *w, bool lost)
+{
+    struct sim_held *h = held_of(w, emq_cstr(w->settle_id), emq_cstr(w->settle_token));
+
+    if (h && lost)
+        drop(w, (size_t)(h - w->held));
+    else if (h)
+        h->settling = false;
 }
 
 static void finish(struct sim *s, struct sim_worker *w, struct sim_held *h)
@@ -163,15 +178,17 @@ static void finish(struct sim *s, struct sim_worker *w, struct sim_held *h)
         w->settle.kind = EMQ__SETTLE_RELEASE;
     else if (what < 30)
         w->settle.kind = EMQ__SETTLE_STALLED;
-    else
+    else if (!sim_is_marked(h->id))
         sim_job_of(s, h->id)->effects++;
     if (sim_chance(s, 50))
         w->settle.delay_ms = (int64_t)sim_pick(s, 20000);
     (void)snprintf(w->settle_id, sizeof w->settle_id, "%s", h->id);
     (void)snprintf(w->settle_token, sizeof w->settle_token, "%s", h->token);
     h->settling = true;
-    w->seq++;
-    send_settle(s, w, true);
+    if (w->settle.kind == EMQ__SETTLE_COMPLETED && sim_is_marked(h->id))
+        sim_effect(s, w);
+    else
+        sim_worker_settle(s, w);
 }
 
 /* ---- the rest of its life */
@@ -255,6 +272,9 @@ void sim_worker_step(struct sim *s, struct sim_worker *w)
     } else if (w->doubt == SIM_DOUBT_SETTLE) {
         sim_note(s, "asks again: settle");
         send_settle(s, w, false);
+    } else if (w->doubt == SIM_DOUBT_MARK) {
+        sim_note(s, "asks again:");
+        sim_effect_again(s, w);
     } else if (what < 32) {
         sweep_and_promote(s);
     } else if (w->n_held < SIM_SLOTS && (what < 60 || w->n_held == 0)) {

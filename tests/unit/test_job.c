@@ -31,9 +31,11 @@ EMQ_TEST(payload_is_json_text_or_bytes)
     CHECK_INT(emq__kind_of(emq_cstr("\"\xed\xa0\x80\"")), EMQ__KIND_BYTES);
 }
 
-static char *identity(emq_str prefix, emq_str queue, emq_str id, int64_t timestamp)
+static char *identity_redone(emq_str prefix, emq_str queue, emq_str id, int64_t timestamp,
+                             int32_t redo)
 {
-    struct emq__job j = {.prefix = prefix, .queue = queue, .id = id, .timestamp_at_ms = timestamp};
+    struct emq__job j = {
+        .prefix = prefix, .queue = queue, .id = id, .timestamp_at_ms = timestamp, .redo = redo};
     struct emq__buf b;
 
     emq__buf_init(&b, 4096);
@@ -43,6 +45,39 @@ static char *identity(emq_str prefix, emq_str queue, emq_str id, int64_t timesta
     assert_non_null(text);
     emq__buf_free(&b);
     return text;
+}
+
+static char *identity(emq_str prefix, emq_str queue, emq_str id, int64_t timestamp)
+{
+    return identity_redone(prefix, queue, id, timestamp, 0);
+}
+
+EMQ_TEST(identity_of_a_job_whose_effects_were_asked_for_anew_is_another_one_each_time)
+{
+    char *a = identity_redone(emq_cstr("emq"), emq_cstr("mail"), emq_cstr("42"), 17, 1);
+    char *b = identity_redone(emq_cstr("emq"), emq_cstr("mail"), emq_cstr("42"), 17, 12);
+
+    CHECK_STR(emq_cstr(a), "emq:mail:42:17:1");
+    CHECK_STR(emq_cstr(b), "emq:mail:42:17:12");
+    free(a);
+    free(b);
+}
+
+EMQ_TEST(a_detail_is_the_beginning_of_a_text_in_whole_characters)
+{
+    char text[EMQ__DETAIL_MAX + 8];
+
+    CHECK_STR(emq__detail(emq_cstr("")), "");
+    CHECK_STR(emq__detail(emq_cstr("short")), "short");
+    memset(text, 'a', sizeof text);
+    CHECK_INT(emq__detail(emq_strn(text, EMQ__DETAIL_MAX)).len, EMQ__DETAIL_MAX);
+    CHECK_INT(emq__detail(emq_strn(text, EMQ__DETAIL_MAX + 1)).len, EMQ__DETAIL_MAX);
+    for (size_t at = 1; at <= 4; at++) { /* a character of four bytes across the end, or at it */
+        memcpy(text + EMQ__DETAIL_MAX - at, "\xf0\x9f\x98\x80", 4);
+        CHECK_INT(emq__detail(emq_strn(text, sizeof text)).len,
+                  at == 4 ? EMQ__DETAIL_MAX : EMQ__DETAIL_MAX - at);
+        memset(text, 'a', sizeof text);
+    }
 }
 
 EMQ_TEST(identity_names_prefix_queue_id_and_creation_time)
