@@ -56,8 +56,10 @@ typedef struct emq_effect_opts {
                          emq_effect_claim() */
 } emq_effect_opts;
 
-/* Runs inside the engine's own transaction. 0 = commit. Statements on `db` only: tables whose names begin
- * with emq_, transactions, savepoints, ATTACH and PRAGMA are refused. `db` is not the caller's afterwards. */
+/* Runs inside the engine's own transaction, on the caller's thread. 0 = commit. Statements on `db` only: tables
+ * whose names begin with emq_, transactions, savepoints, ATTACH, PRAGMA and what is temporary are refused; declared
+ * foreign keys hold. It calls nothing of this library. It may be run again, from the start, when what it did before
+ * was rolled back. `db` is not the caller's afterwards. */
 typedef int (*emq_effect_sqlite_fn)(struct sqlite3 *db, void *arg);
 
 /* Ends a handler: in one transaction of the queue's file the lock is verified, `fn` makes its changes, the
@@ -86,8 +88,8 @@ enum { EMQ_REDIS_COMMANDS_MAX = 100, EMQ_REDIS_COMMAND_BYTES_MAX = 1024 * 1024 }
 /* The same on Redis: one script verifies the lock, does the commands in order, and completes the job.
  * Redis does not roll back. So everything that can be known before is: the commands are of a list (those
  * that write strings, hashes, lists, sets, sorted sets, streams and expiries), their keys are not of a queue
- * under this prefix, have the right types (numbers for INCR and its like), and on a cluster the queue's slot. What
- * fails nevertheless ends the job as failed for good, "partial effect: command N ...", never retried.
+ * under this prefix, have the right types (numbers for INCR and its like), and on a cluster the queue's slot; the
+ * first one that fails has done nothing. What fails behind others ends the job as failed for good, "partial effect: command N ...", never retried.
  *
  * EMQ_OK, EMQ_LOST, EMQ_E_INVALID (the text names the command; nothing happened), EMQ_FAILED (a partial
  * effect, the job has failed), failures. E_IN_DOUBT as of emq_settle(). One script. */

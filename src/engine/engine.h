@@ -249,7 +249,7 @@ struct emq__write_req {
     emq_str prefix, queue, id;
     struct emq__auth auth;
     enum emq__write_kind kind;
-    struct emq__payload value; /* PROGRESS: JSON; LOG, NOTE: text */
+    struct emq__payload value; /* PROGRESS: JSON; LOG, NOTE: text, of a note its emq__detail() */
     int64_t keep;              /* LOG, CLEAR_LOGS: lines kept; -1 = all */
 };
 /* EMQ_OK, EMQ_LOST, EMQ_NOT_FOUND. An owner's token is compared with the job's in the same act. */
@@ -287,7 +287,7 @@ struct emq__change_req {
     size_t n;
     struct emq__change change;
 };
-/* Outcome per id: EMQ_OK, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_LOCKED. */
+/* Outcome per id: EMQ_OK, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_LOCKED, EMQ_EFFECT_DONE. */
 struct emq__change_res {
     int64_t now_ms;
     struct emq__settled *changed;
@@ -334,7 +334,7 @@ struct emq__mark_req {
     enum emq__mark_kind kind;
     emq_str fingerprint;        /* CLAIM, TAKE_OVER */
     struct emq__payload result; /* DONE, SETTLE */
-    int64_t keep_ms;            /* how long it is known from now on; CLAIM, TAKE_OVER, DONE, SETTLE */
+    int64_t keep_ms;            /* >= 1, how long it is known from now on; CLAIM, TAKE_OVER, DONE, SETTLE */
 };
 struct emq__mark_res {
     int64_t now_ms;
