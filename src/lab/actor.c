@@ -17,10 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WARM_MS = 150, SWEEP_MS = 60, AT_LAST_MS = 60000 };
+enum { WARM_MS = 150, SWEEP_MS = 60, AT_LAST_MS = 60000, STALLED_MAX = 1000000 };
 
 struct actor {
     struct lab_role r;
+    const char *url;
     struct lab_ledger ledger;
     emq_client *c;
     atomic_int asked; /* acts of the kind whose message is to be lost */
@@ -28,7 +29,7 @@ struct actor {
 
 /* ---- roles as words ---------------------------------------------------------------------- */
 
-#define TEXTS(X)   X(url) X(prefix) X(queue) X(dir) X(pay) X(name)
+#define TEXTS(X)   X(prefix) X(queue) X(dir) X(pay) X(name)
 #define NUMBERS(X) X(mode) X(effect) X(fault) X(point) X(lock) X(max) X(child) X(soak)
 
 void lab_role_write(const struct lab_role *r, const char *exe, const char *what,
@@ -57,10 +58,10 @@ static bool role_word(struct lab_role *r, const char *word)
     const char *equals = strchr(word, '=');
     emq_str key = emq_strn(word, equals ? (size_t)(equals - word) : 0);
 
-#define TEXT(name)                                     \
-    if (equals && emq__str_is(key, #name)) {           \
-        r->name = equals + 1;                          \
-        return true;                                   \
+#define TEXT(name)                           \
+    if (equals && emq__str_is(key, #name)) { \
+        r->name = equals + 1;                \
+        return true;                         \
     }
     TEXTS(TEXT)
 #undef TEXT
@@ -304,7 +305,7 @@ static int work(struct actor *a)
                          .name = emq_cstr(r->name),
                          .lock_ms = r->lock,
                          .stalled_interval_ms = r->max ? -1 : SWEEP_MS,
-                         .max_stalled = -1,
+                         .max_stalled = STALLED_MAX,
                          .mode = (int32_t)r->mode,
                          .exit_when_empty = r->max == 0,
                          .max_jobs = r->max};
@@ -315,7 +316,7 @@ static int work(struct actor *a)
         o.handler = NULL;
         o.argv = program.argv;
     }
-    if (emq_open(&a->c, emq_cstr(r->url), &open_opts, &err) != EMQ_OK)
+    if (emq_open(&a->c, emq_cstr(a->url), &open_opts, &err) != EMQ_OK)
         return said("no store", &err);
     a->ledger.c = a->c;
     int code = run_worker(a, &o);
@@ -364,7 +365,7 @@ static int act(struct actor *a)
 
 static int play(int (*part)(struct actor *a), const char *const *words, size_t n)
 {
-    struct actor a = {.r = {.fault = LAB_NO_FAULT, .point = -1}};
+    struct actor a = {.r = {.fault = LAB_NO_FAULT, .point = -1}, .url = getenv("EMQ_URL")};
 
     for (size_t i = 0; i < n; i++) {
         if (!role_word(&a.r, words[i])) {
@@ -372,23 +373,24 @@ static int play(int (*part)(struct actor *a), const char *const *words, size_t n
             return 64;
         }
     }
-    if (!a.r.url || !a.r.prefix || !a.r.queue || !a.r.dir || !a.r.pay)
+    if (!a.url || !a.r.prefix || !a.r.queue || !a.r.dir || !a.r.pay)
         return 64;
     a.ledger = (struct lab_ledger){.dir = a.r.dir,
                                    .pay = a.r.pay,
                                    .prefix = a.r.prefix,
                                    .queue = a.r.queue,
-                                   .file = a.r.url[0] == '/' ? a.r.url : NULL};
+                                   .file = a.url[0] == '/' ? a.url : NULL};
     return part(&a);
 }
 
 int lab_actor(const char *const *words, size_t n, char *const *rest)
 {
+    /* That a program dies with its worker is the worker's promise, and shall not be kept by us. */
+    if (strcmp(words[0], "act") == 0)
+        return play(act, words + 1, n - 1);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (strcmp(words[0], "work") == 0)
         return play(work, words + 1, n - 1);
-    if (strcmp(words[0], "act") == 0)
-        return play(act, words + 1, n - 1);
     if (strcmp(words[0], "pay") == 0 && n == 2) {
         (void)fprintf(stderr, LAB_VERB ": %s\n", strerror(lab_pay_serve(words[1])));
         return 1;

@@ -17,9 +17,10 @@
 #define LAB_JOB  "a"
 #define LAB_WARM "warm"
 
-/* What a worker, or its program, is told; as KEY=VALUE. */
+/* What a worker, or its program, is told; as KEY=VALUE. The store is EMQ_URL: others can read arguments, and there may
+ * be a password in it. */
 struct lab_role {
-    const char *url, *prefix, *queue, *dir, *pay;
+    const char *prefix, *queue, *dir, *pay;
     const char *name; /* of the worker; NULL = its own */
     int64_t mode, effect;
     int64_t fault, point; /* LAB_NO_FAULT: it does its work */

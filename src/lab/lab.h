@@ -22,17 +22,18 @@ enum lab_effect {
     LAB_PARK,
     LAB_PROBE,
     LAB_KEY, /* a payment, at a server that honours idempotency keys */
-    LAB_EFFECTS
+    LAB_EFFECTS,
+    LAB_ANY_MARKER = LAB_EFFECTS
 };
 
 enum lab_fault {
     LAB_KILL,         /* SIGKILL */
     LAB_LOST_REQUEST, /* dropped before the store; the worker lives */
-    LAB_LOST_ACK,     /* the settlement is dropped before the store, and the worker dies before it sends it again */
-    LAB_LOST_REPLY,   /* the act is done, its answer is dropped; the worker lives */
-    LAB_FREEZE,       /* SIGSTOP until after the lock has ended and others have done what they would; then SIGCONT */
-    LAB_CHILD,        /* the handler is a program; its worker is killed while it runs */
-    LAB_SERVER,       /* the server is killed and started again; the worker lives */
+    LAB_LOST_ACK, /* the settlement is dropped before the store, and the worker dies before it sends it again */
+    LAB_LOST_REPLY, /* the act is done, its answer is dropped; the worker lives */
+    LAB_FREEZE, /* SIGSTOP until after the lock has ended and others have done what they would; then SIGCONT */
+    LAB_CHILD,  /* the handler is a program; its worker is killed while it runs */
+    LAB_SERVER, /* the server is killed and started again; the worker lives */
     LAB_FAULTS,
     LAB_NO_FAULT = LAB_FAULTS
 };
@@ -41,7 +42,7 @@ enum lab_verdict { LAB_CLEAN, LAB_DUPLICATE, LAB_LOST };
 
 /* By number, NULL-terminated. */
 extern const char *const lab_effects[], *const lab_faults[], *const lab_points[],
-    *const lab_verdicts[];
+                                                                 *const lab_verdicts[];
 /* The name of a state; 0, no such job any more, is "gone". */
 const char *lab_state(int state);
 static inline bool lab_marked(int effect)

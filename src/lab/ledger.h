@@ -13,10 +13,10 @@
 
 struct lab_ledger {
     const char *dir;
-    const char *pay;         /* the socket of the payment server */
+    const char *pay; /* the socket of the payment server */
     const char *prefix, *queue;
-    emq_client *c;           /* transactional */
-    const char *file;        /* of the store; NULL: it is a server */
+    emq_client *c;    /* transactional */
+    const char *file; /* of the store; NULL: it is a server */
 };
 
 /* Makes the effect, of any strength but transactional. Returns when it would survive a kill. */

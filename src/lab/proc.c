@@ -171,9 +171,9 @@ bool lab_self(char out[LAB_PATH_MAX])
     return true;
 }
 
-int lab_folder(char out[LAB_PATH_MAX])
+int lab_folder(const char *where, char out[LAB_PATH_MAX])
 {
-    const char *base = getenv("TMPDIR");
+    const char *base = where ? where : getenv("TMPDIR");
     char *whole = realpath(base && *base ? base : "/tmp", NULL);
 
     if (!whole)

@@ -39,8 +39,8 @@ bool lab_hold(const char *path);
 
 /* The program that is running. false: it can't be known. */
 bool lab_self(char out[LAB_PATH_MAX]);
-/* A fresh folder below TMPDIR, an absolute path. 0, or errno. */
-int lab_folder(char out[LAB_PATH_MAX]);
+/* A fresh folder, below `where` or TMPDIR (NULL); an absolute path. 0, or errno. */
+int lab_folder(const char *where, char out[LAB_PATH_MAX]);
 void lab_remove(const char *folder);
 
 #endif

@@ -5,9 +5,9 @@
  */
 #include "lab/lab.h"
 
-const char *const lab_effects[] = {"plain",       "idempotent",  "transactional", "inbox",
-                                   "marker-redo", "marker-skip", "marker-park",   "marker-probe",
-                                   "key",         NULL};
+const char *const lab_effects[] = {
+    "plain",       "idempotent",   "transactional", "inbox",  "marker-redo", "marker-skip",
+    "marker-park", "marker-probe", "key",           "marker", NULL};
 const char *const lab_faults[] = {"kill",   "lost-request", "lost-ack", "lost-reply",
                                   "freeze", "child",        "server",   NULL};
 const char *const lab_points[] = {"P0", "P1", "P2", "P3", "P4", "P5", NULL};
@@ -56,7 +56,8 @@ static unsigned points_of(enum lab_fault fault)
 
 static const char *missing(const struct lab_cell *c)
 {
-    bool lost = c->fault == LAB_LOST_REQUEST || c->fault == LAB_LOST_ACK || c->fault == LAB_LOST_REPLY;
+    bool lost =
+        c->fault == LAB_LOST_REQUEST || c->fault == LAB_LOST_ACK || c->fault == LAB_LOST_REPLY;
 
     if (c->fault < 0 || c->fault >= LAB_FAULTS || c->point < 0 || c->point >= EMQ__POINT_COUNT ||
         !(points_of((enum lab_fault)c->fault) & 1U << c->point))
@@ -71,8 +72,10 @@ static const char *missing(const struct lab_cell *c)
     if (c->mode == EMQ_AT_MOST_ONCE && lab_marked(c->effect) && c->effect != LAB_PARK)
         return "at-most-once: there is no second delivery that would ask for a policy";
     if (c->effect == LAB_TRANSACTIONAL && lost && c->point >= EMQ__P3)
-        return "transactional: its effect is the acknowledgement, which goes past the place where the lab drops messages";
-    if (c->effect == LAB_TRANSACTIONAL && c->fault == LAB_FREEZE && c->point == EMQ__P3 && !c->server)
+        return "transactional: its effect is the acknowledgement, which goes past the place where "
+               "the lab drops messages";
+    if (c->effect == LAB_TRANSACTIONAL && c->fault == LAB_FREEZE && c->point == EMQ__P3 &&
+        !c->server)
         return "frozen inside of its transaction it keeps everybody out of the file";
     return NULL;
 }
@@ -96,7 +99,8 @@ static struct first first_owner(const struct lab_cell *c)
     case LAB_LOST_REQUEST: return (struct first){.why = "nothing happened, and it is sent again"};
     case LAB_LOST_REPLY:
         return (struct first){.why = "it is asked again, and the receipt says what was done"};
-    case LAB_SERVER: return (struct first){.why = "its data is on disk, and what got no answer is sent again"};
+    case LAB_SERVER:
+        return (struct first){.why = "its data is on disk, and what got no answer is sent again"};
     case LAB_LOST_ACK:
         return (struct first){.gone = true,
                               .did = 1,
@@ -117,15 +121,16 @@ static struct first first_owner(const struct lab_cell *c)
         return (struct first){.gone = true,
                               .later = c->fault == LAB_FREEZE && !inside,
                               .marker = CLAIMED,
-                              .why = c->fault == LAB_FREEZE ? "it wakes up late and goes on"
+                              .why = c->fault == LAB_FREEZE  ? "it wakes up late and goes on"
                                      : c->fault == LAB_CHILD ? "the program dies with its worker"
                                                              : "begun, and its effect not done"};
     case EMQ__P3:
         return (struct first){.gone = true,
                               .did = !inside,
                               .marker = CLAIMED,
-                              .why = inside ? "its effect was not committed"
-                                            : "the gap: the effect is done, the store does not know"};
+                              .why = inside
+                                         ? "its effect was not committed"
+                                         : "the gap: the effect is done, the store does not know"};
     default: return (struct first){.why = "the store knows"};
     }
 }
@@ -147,7 +152,7 @@ static int64_t second_owner(const struct lab_cell *c, const struct first *f, int
         *why = "in doubt, and parked for somebody to look";
         return 0;
     case LAB_PROBE:
-        *why = f->did       ? "in doubt, and the other side says that it happened"
+        *why = f->did     ? "in doubt, and the other side says that it happened"
                : f->later ? "in doubt, and the other side can't know what is still to come"
                           : "in doubt, and the other side says that it did not happen";
         return !f->did;

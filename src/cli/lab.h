@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * emq lab: what its parts share.
+ */
+#ifndef EMQ_CLI_LAB_H
+#define EMQ_CLI_LAB_H
+
+#include "cli/cli.h"
+#include "lab/cell.h"
+
+struct lab_options {
+    emq_str server, check;
+    int64_t parallel, jobs, kill_every;
+    int32_t mode, effect, fault, point;
+    bool has_mode, has_effect, has_fault, has_point, markdown;
+};
+
+/* Ground that INT and TERM make stop; one a process. An exit code after its message. */
+int cli_lab_open(struct cli *cli, struct lab_ground *g);
+/* Nothing is left behind; `code`, or what went wrong. After a signal the process ends by it. */
+int cli_lab_close(struct cli *cli, struct lab_ground *g, int code);
+/* The name of the engine that the lab runs on. */
+const char *cli_lab_engine(const struct lab_ground *g);
+/* "1 delivery, 2 effects, completed". */
+enum { LAB_TEXT_MAX = 300 };
+char *cli_lab_outcome(const struct lab_outcome *o, char out[LAB_TEXT_MAX]);
+
+int cli_lab_slide(struct cli *cli, struct lab_ground *g);
+
+#endif

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * emq lab: the matrix of modes, strengths, faults and points, run for real and compared with theory.
+ */
+#include "cli/lab.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#define AT(member)   .at = offsetof(struct lab_options, member)
+#define SEEN(member) .seen_at = offsetof(struct lab_options, member)
+
+static const struct cli_option lab_table[] = {
+    {.name = "--mode",
+     .type = CLI_CHOICE,
+     AT(mode),
+     SEEN(has_mode),
+     .value = "M",
+     .choices = cli_modes,
+     .help = "only this delivery mode"},
+    {.name = "--effect",
+     .type = CLI_CHOICE,
+     AT(effect),
+     SEEN(has_effect),
+     .value = "E",
+     .choices = lab_effects,
+     .help = "only this strength; marker: all four policies"},
+    {.name = "--fault",
+     .type = CLI_CHOICE,
+     AT(fault),
+     SEEN(has_fault),
+     .value = "F",
+     .choices = lab_faults,
+     .help = "only this fault"},
+    {.name = "--point",
+     .type = CLI_CHOICE,
+     AT(point),
+     SEEN(has_point),
+     .value = "P",
+     .choices = lab_points,
+     .help = "only at this point"},
+    {.name = "--server",
+     .type = CLI_TEXT,
+     AT(server),
+     .value = "PROGRAM",
+     .help = "run on servers that the lab starts itself: redis-server, valkey-server"},
+    {.name = "--parallel",
+     .type = CLI_INT,
+     AT(parallel),
+     .value = "N",
+     .min = 1,
+     .max = 64,
+     .help = "cells side by side (16)"},
+    {.name = "--markdown",
+     .type = CLI_FLAG,
+     AT(markdown),
+     .help = "the tables as in docs/guarantees.md"},
+    {.name = NULL},
+};
+
+/* ---- ground ------------------------------------------------------------------------------ */
+
+static struct lab_ground *_Atomic the_ground; /* a signal handler can only reach a global */
+
+static void on_signal(int sig)
+{
+    struct lab_ground *g = atomic_load(&the_ground);
+
+    if (g)
+        atomic_store(&g->stop, sig);
+}
+
+/* The folder of a store's file: what is proved there is proved on its disk. Malloc'ed; NULL = none. */
+static char *folder_of(emq_str url)
+{
+    emq_str path = emq__str_starts(url, "sqlite:") ? emq_strn(url.ptr + 7, url.len - 7) : url;
+    size_t n = path.len;
+
+    while (n > 0 && path.ptr[n - 1] != '/')
+        n--;
+    return n ? emq__str_dup(emq_strn(path.ptr, n)) : emq__str_dup(EMQ_STR_LIT("."));
+}
+
+int cli_lab_open(struct cli *cli, struct lab_ground *g)
+{
+    static const int sigs[] = {SIGINT, SIGTERM, SIGHUP};
+    const struct sigaction sa = {.sa_handler = on_signal};
+    const struct lab_options *o = cli->options;
+    emq_str url = cli->globals.url;
+    emq_error err = {0};
+    bool file = emq__str_starts(url, "sqlite:") || (url.len && strchr("/.", url.ptr[0]));
+
+    if (url.len && o->server.len)
+        return cli_usage(cli, "--url and --server exclude each other");
+    *g = (struct lab_ground){.url = url.len && !file ? url.ptr : NULL,
+                             .where = file ? folder_of(url) : NULL,
+                             .program = o->server.len ? o->server.ptr : NULL};
+    atomic_store(&the_ground, g);
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(sigs); i++)
+        (void)sigaction(sigs[i], &sa, NULL);
+    emq_status s = lab_ground_open(g, &err);
+    return s == EMQ_OK ? CLI_OK : cli_lab_close(cli, g, cli_failure(cli, s, &err));
+}
+
+int cli_lab_close(struct cli *cli, struct lab_ground *g, int code)
+{
+    emq_error err = {0};
+    emq_status s = lab_ground_close(g, &err);
+    int sig = atomic_load(&g->stop);
+    char *where;
+
+    atomic_store(&the_ground, NULL);
+    memcpy(&where, &g->where, sizeof where);
+    free(where);
+    if (s != EMQ_OK && code == CLI_OK)
+        code = cli_failure(cli, s, &err);
+    if (!sig)
+        return code;
+    (void)signal(sig, SIG_DFL);
+    (void)raise(sig);
+    return code;
+}
+
+const char *cli_lab_engine(const struct lab_ground *g)
+{
+    return lab_on_server(g) ? "redis" : "sqlite";
+}
+
+/* ---- cells ------------------------------------------------------------------------------- */
+
+char *cli_lab_outcome(const struct lab_outcome *o, char out[LAB_TEXT_MAX])
+{
+    (void)snprintf(out, LAB_TEXT_MAX, "%lld %s, %lld %s, %s", (long long)o->deliveries,
+                   o->deliveries == 1 ? "delivery" : "deliveries", (long long)o->effects,
+                   o->effects == 1 ? "effect" : "effects", lab_state(o->state));
+    return out;
+}
+
+static bool is_wanted(const struct lab_options *o, const struct lab_cell *c)
+{
+    return (!o->has_mode || o->mode == c->mode) && (!o->has_fault || o->fault == c->fault) &&
+           (!o->has_point || o->point == c->point) &&
+           (!o->has_effect || o->effect == c->effect ||
+            (o->effect == LAB_ANY_MARKER && lab_marked(c->effect)));
+}
+
+static struct lab_result *wanted_cells(const struct lab_options *o, bool server, size_t *n)
+{
+    struct lab_cell *cells = calloc(LAB_CELLS_MAX, sizeof *cells);
+    struct lab_result *r = calloc(LAB_CELLS_MAX, sizeof *r);
+    size_t all = cells && r ? lab_cells(server, cells) : 0;
+
+    *n = 0;
+    for (size_t i = 0; i < all; i++)
+        if (is_wanted(o, &cells[i]))
+            r[(*n)++].cell = cells[i];
+    free(cells);
+    return r;
+}
+
+/* ---- the answer -------------------------------------------------------------------------- */
+
+static int print_json(const struct cli *cli, const struct lab_ground *g, const struct lab_result *r)
+{
+    struct emq__buf b;
+
+    cli_json_begin(&b);
+    cli_json_str(&b, "engine", emq_cstr(cli_lab_engine(g)));
+    cli_json_str(&b, "mode", emq_cstr(cli_modes[r->cell.mode]));
+    cli_json_str(&b, "effect", emq_cstr(lab_effects[r->cell.effect]));
+    cli_json_str(&b, "point", emq_cstr(lab_points[r->cell.point]));
+    cli_json_str(&b, "fault", emq_cstr(lab_faults[r->cell.fault]));
+    emq__json_i64_member(&b, "deliveries", r->seen.deliveries);
+    emq__json_i64_member(&b, "effects", r->seen.effects);
+    cli_json_str(&b, "state", emq_cstr(lab_state(r->seen.state)));
+    cli_json_str(&b, "verdict", emq_cstr(lab_verdicts[lab_judge(&r->seen)]));
+    cli_json_str(&b, "expected", emq_cstr(lab_verdicts[lab_judge(&r->expected)]));
+    return cli_json_end(cli, &b);
+}
+
+struct row {
+    char deliveries[24], effects[24], theory[LAB_TEXT_MAX + 20];
+    const char *cells[7];
+};
+
+static void make_row(const struct lab_result *r, struct row *out)
+{
+    bool ran = r->how == LAB_RAN;
+    char text[LAB_TEXT_MAX];
+
+    (void)snprintf(out->deliveries, sizeof out->deliveries, "%lld", (long long)r->seen.deliveries);
+    (void)snprintf(out->effects, sizeof out->effects, "%lld", (long long)r->seen.effects);
+    if (r->how == LAB_NOT_RUN || lab_as_expected(r))
+        (void)snprintf(out->theory, sizeof out->theory, "%s: %s",
+                       lab_verdicts[lab_judge(&r->expected)], r->why);
+    else
+        (void)snprintf(out->theory, sizeof out->theory, "DIFFERS: %s: %s",
+                       cli_lab_outcome(&r->expected, text), r->why);
+    const char *const cells[] = {lab_points[r->cell.point],
+                                 lab_faults[r->cell.fault],
+                                 ran ? out->deliveries : "",
+                                 ran ? out->effects : "",
+                                 ran ? lab_state(r->seen.state) : "",
+                                 ran                     ? lab_verdicts[lab_judge(&r->seen)]
+                                 : r->how == LAB_NOT_RUN ? "not run"
+                                                         : "not measured",
+                                 out->theory};
+    memcpy(out->cells, cells, sizeof cells);
+}
+
+static bool same_table(const struct lab_cell *a, const struct lab_cell *b)
+{
+    return a->mode == b->mode && a->effect == b->effect;
+}
+
+static int print_table(const struct cli *cli, const struct lab_result *r, size_t n)
+{
+    static const char *const columns[] = {"POINT", "FAULT",   "DELIVERIES", "EFFECTS",
+                                          "STATE", "VERDICT", "THEORY"};
+    static const bool right[] = {false, false, true, true, false, false, false};
+    struct cli_table *t = cli_table_new(columns, right, EMQ_ARRAY_LEN(columns));
+    struct row row;
+
+    for (size_t i = 0; i < n; i++) {
+        make_row(&r[i], &row);
+        cli_table_row(t, row.cells);
+    }
+    return cli_table_print(t) == 0 ? CLI_OK : cli_error(cli, CLI_AGAIN, "out of memory");
+}
+
+static void print_markdown(const struct lab_result *r, size_t n)
+{
+    struct row row;
+
+    (void)printf("| point | fault | deliveries | effects | state | verdict | why |\n"
+                 "|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < n; i++) {
+        make_row(&r[i], &row);
+        const char *verdict = row.cells[5], *why = strchr(row.theory, ':');
+        bool bold = lab_as_expected(&r[i]) ? lab_judge(&r[i].expected) != LAB_CLEAN : true;
+        (void)printf("| %s | %s | %s | %s | %s | %s%s%s |%s |\n", row.cells[0], row.cells[1],
+                     row.cells[2], row.cells[3], row.cells[4], bold ? "**" : "", verdict,
+                     bold ? "**" : "", lab_as_expected(&r[i]) ? why + 1 : row.theory);
+    }
+}
+
+static int print_tables(const struct cli *cli, const struct lab_result *r, size_t n)
+{
+    const struct lab_options *o = cli->options;
+    int code = CLI_OK;
+
+    for (size_t i = 0, end; i < n && code == CLI_OK; i = end) {
+        for (end = i; end < n && same_table(&r[i].cell, &r[end].cell);)
+            end++;
+        (void)printf(o->markdown ? "%s**%s, %s**\n\n" : "%s%s, %s\n", i ? "\n" : "",
+                     cli_modes[r[i].cell.mode], lab_effects[r[i].cell.effect]);
+        if (o->markdown)
+            print_markdown(r + i, end - i);
+        else
+            code = print_table(cli, r + i, end - i);
+    }
+    return code;
+}
+
+static int print_results(const struct cli *cli, const struct lab_ground *g,
+                         const struct lab_result *r, size_t n)
+{
+    int code = CLI_OK;
+
+    if (!cli->globals.json)
+        return print_tables(cli, r, n);
+    for (size_t i = 0; i < n && code == CLI_OK; i++)
+        if (r[i].how == LAB_RAN)
+            code = print_json(cli, g, &r[i]);
+    return code;
+}
+
+/* What is to be said beside the results, and the exit code. */
+static int conclude(const struct cli *cli, const struct lab_result *r, size_t n)
+{
+    char seen[LAB_TEXT_MAX], expected[LAB_TEXT_MAX];
+    size_t differ = 0, broken = 0, left = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct lab_cell *c = &r[i].cell;
+        const char *const names[] = {cli_modes[c->mode], lab_effects[c->effect],
+                                     lab_faults[c->fault], lab_points[c->point]};
+        left += r[i].how == LAB_NOT_RUN;
+        broken += r[i].how == LAB_BROKEN;
+        if (r[i].how == LAB_BROKEN)
+            (void)cli_error(cli, CLI_AGAIN, "%s, %s, %s at %s: not measured: %s", names[0],
+                            names[1], names[2], names[3], r[i].text);
+        if (r[i].how != LAB_RAN || lab_as_expected(&r[i]))
+            continue;
+        differ++;
+        (void)cli_error(cli, CLI_NO, "%s, %s, %s at %s: %s; theory says %s: %s", names[0], names[1],
+                        names[2], names[3], cli_lab_outcome(&r[i].seen, seen),
+                        cli_lab_outcome(&r[i].expected, expected), r[i].why);
+    }
+    cli_say(cli, "%zu cells as theory says, %zu differ, %zu not measured, %zu not run",
+            n - differ - broken - left, differ, broken, left);
+    return differ ? CLI_NO : broken ? CLI_AGAIN : CLI_OK;
+}
+
+static void step(size_t done, void *user)
+{
+    cli_bar_step(user, (int64_t)done);
+}
+
+static int run_matrix(struct cli *cli, struct lab_ground *g)
+{
+    enum { PARALLEL = 16 };
+    const struct lab_options *o = cli->options;
+    struct cli_bar bar;
+    size_t n;
+    struct lab_result *r = wanted_cells(o, lab_on_server(g), &n);
+
+    if (!r || n == 0) {
+        free(r);
+        return cli_usage(cli, "there is no such cell: %s",
+                         "see emq help lab for what strikes where");
+    }
+    cli_bar_start(&bar, cli, "cells", (int64_t)n);
+    lab_cells_run(g, r, n, o->parallel ? (int)o->parallel : PARALLEL, step, &bar);
+    cli_bar_end(&bar);
+    int code = CLI_NO;
+    if (!atomic_load(&g->stop)) {
+        int told = print_results(cli, g, r, n);
+        code = conclude(cli, r, n);
+        code = told == CLI_OK ? code : told;
+    }
+    free(r);
+    return code;
+}
+
+/* ---- the verb ---------------------------------------------------------------------------- */
+
+static int run_lab(struct cli *cli)
+{
+    struct lab_ground g;
+    const char *part = cli->args.n_words ? cli->args.words[0] : "";
+    int (*run)(struct cli *, struct lab_ground *) = NULL;
+
+    if (!part[0])
+        run = run_matrix;
+    if (!run)
+        return cli_usage(cli, "\"%s\": slide, soak, handler, or nothing", part);
+    int code = cli_lab_open(cli, &g);
+    return code == CLI_OK ? cli_lab_close(cli, &g, run(cli, &g)) : code;
+}
+
+const struct cli_verb cli_verb_lab = {
+    .name = "lab",
+    .summary = "prove the delivery guarantees by crashing real workers",
+    .usage = "[slide|soak|handler] [-- CMD…]",
+    .help = "Runs real workers",
+    .options = lab_table,
+    .options_size = sizeof(struct lab_options),
+    .max_words = 1,
+    .takes_rest = true,
+    .run = run_lab,
+};
+
+static int run_actor(struct cli *cli)
+{
+    return lab_actor(cli->args.words, cli->args.n_words, cli->args.rest);
+}
+
+const struct cli_verb cli_verb_lab_actor = {
+    .name = LAB_VERB,
+    .summary = "a process of the lab",
+    .usage = "…",
+    .min_words = 1,
+    .max_words = SIZE_MAX,
+    .takes_rest = true,
+    .run = run_actor,
+};
