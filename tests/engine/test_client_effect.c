@@ -621,6 +621,36 @@ EMQ_TEST(a_retry_of_all_passes_over_jobs_whose_effect_is_done_unless_it_is_told)
     fixture_close(&f);
 }
 
+/* More of them than one slice looks at. */
+EMQ_TEST(a_retry_of_all_reaches_what_lies_behind_many_that_it_passes_over)
+{
+    enum { MANY = 600 };
+    struct fixture f;
+    int64_t count = 0;
+
+    fixture_open(&f);
+    for (int i = 0; i < MANY; i++) {
+        char id[8];
+        (void)snprintf(id, sizeof id, "d%d", i);
+        add_id(&f, id);
+        CHECK_STATUS(emq_effect_resolve(f.c, Q, S(id), NONE, 1, NONE, NULL), EMQ_OK);
+        emq_job *job = take_one(&f);
+        CHECK_STATUS(settle(&f, job, EMQ_SETTLE_FAILED, "x", 0), EMQ_OK);
+        emq_job_free(job);
+    }
+    add_id(&f, "last");
+    emq_job *job = take_one(&f);
+    CHECK_STATUS(settle(&f, job, EMQ_SETTLE_FAILED, "x", 0), EMQ_OK);
+    emq_job_free(job);
+    CHECK_STATUS(emq_retry_all(f.c, Q, EMQ_FAILED_STATE, 0, &count, NULL), EMQ_OK);
+    CHECK_INT(count, 1);
+    CHECK_INT(count_of_state(&f, EMQ_FAILED_STATE), MANY);
+    CHECK_STATUS(emq_retry_all(f.c, Q, EMQ_FAILED_STATE, EMQ_RETRY_REDO_EFFECT, &count, NULL),
+                 EMQ_OK);
+    CHECK_INT(count, MANY);
+    fixture_close(&f);
+}
+
 /* ---- misuse ------------------------------------------------------------------------------ */
 
 static void refused(emq_status s, const emq_error *err, const char *words)
