@@ -33,18 +33,19 @@ ROOT=$BATS_TEST_DIRNAME/../..
     [ -f "$at/share/man/man1/emq-add.1" ]
     [ -f "$at/share/man/man7/echomq-delivery.7" ]
     [ -f "$at/share/bash-completion/completions/emq.bash" ]
+    local private libpq
+    libpq=$(pkg-config --cflags --libs libpq 2>/dev/null) || : # its example is left out
     export PKG_CONFIG_SYSROOT_DIR=$BOX/stage PKG_CONFIG_PATH
     PKG_CONFIG_PATH=$(dirname "$(find "$at" -name echomq.pc)")
     local lib
     lib=$(dirname "$(find "$at" -name libechomq.so.0)")
-    local others=sqlite3
-    pkg-config --exists libpq && others+=' libpq'
+    private=$(pkg-config --print-requires-private echomq | cut -d' ' -f1)
     for example in "$ROOT"/examples/*.c; do
-        [[ $example != *postgres* || $others == *libpq ]] || continue
+        [[ $example != *postgres* || $libpq ]] || continue
         # shellcheck disable=SC2046,SC2086
-        cc "$example" -o shared $(pkg-config --cflags --libs echomq $others) -pthread
+        cc "$example" -o shared $(pkg-config --cflags --libs echomq sqlite3) $libpq -pthread
         # shellcheck disable=SC2046,SC2086
-        cc "$example" -o static $(pkg-config --cflags echomq $others) "$lib/libechomq.a" $(pkg-config --libs $others) -pthread
+        cc "$example" -o static $(pkg-config --cflags echomq) "$lib/libechomq.a" $(pkg-config --libs $private) $libpq -pthread
         ldd ./shared | grep -q libechomq.so.0
     done
 }
