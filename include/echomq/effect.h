@@ -49,10 +49,11 @@ ECHOMQ_API const char *emq_sqlite_source_id(void);
 
 typedef struct emq_effect_opts {
     size_t size;
-    emq_str step;     /* 0..64 bytes of A-Z a-z 0-9 . _ -; empty = the job has one effect */
-    emq_str result;   /* of the job */
-    int64_t limit_ms; /* SQLite: the most that fn may take; 0 = a quarter of the lock, at most 1 s */
-    int64_t keep_ms;  /* how long it is known to be done; 0 = as long as the job can come again: see
+    emq_str step;   /* 0..64 bytes of A-Z a-z 0-9 . _ -; empty = the job has one effect */
+    emq_str result; /* of the job */
+    int64_t
+        limit_ms;    /* SQLite: the most that fn may take; 0 = a quarter of the lock, at most 1 s */
+    int64_t keep_ms; /* how long it is known to be done; 0 = as long as the job can come again: see
                          emq_effect_claim() */
 } emq_effect_opts;
 
@@ -93,18 +94,21 @@ enum { EMQ_REDIS_COMMANDS_MAX = 100, EMQ_REDIS_COMMAND_BYTES_MAX = 1024 * 1024 }
  *
  * EMQ_OK, EMQ_LOST, EMQ_E_INVALID (the text names the command; nothing happened), EMQ_FAILED (a partial
  * effect, the job has failed), failures. E_IN_DOUBT as of emq_settle(). One script. */
-ECHOMQ_API ECHOMQ_MUST_CHECK emq_status
-emq_effect_redis(emq_client *c, emq_job *job, const emq_redis_command *const *commands, size_t n,
-                 const emq_effect_opts *opts, emq_error *err);
+ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_effect_redis(emq_client *c, emq_job *job,
+                                                         const emq_redis_command *const *commands,
+                                                         size_t n, const emq_effect_opts *opts,
+                                                         emq_error *err);
 
 /* ---- 2: an inbox in another SQL database ---------------------------------------------------------- */
 
 typedef enum emq_sql_dialect { EMQ_SQL_SQLITE = 1, EMQ_SQL_POSTGRESQL = 2 } emq_sql_dialect;
 typedef enum emq_inbox_statement {
     EMQ_INBOX_CREATE = 1, /* makes the table emq_inbox unless it is there */
-    EMQ_INBOX_CLAIM = 2,  /* one parameter, the idempotency key: one row inserted = do the effect in this same
+    EMQ_INBOX_CLAIM =
+        2, /* one parameter, the idempotency key: one row inserted = do the effect in this same
                              transaction; none = it was done */
-    EMQ_INBOX_TRIM = 3    /* one parameter, an age in seconds: forgets older keys; longer than any job lives */
+    EMQ_INBOX_TRIM =
+        3 /* one parameter, an age in seconds: forgets older keys; longer than any job lives */
 } emq_inbox_statement;
 /* The text of a statement; static; NULL for another number. Any thread. */
 ECHOMQ_API const char *emq_inbox_sql(int dialect, int statement);
@@ -115,9 +119,10 @@ ECHOMQ_API const char *emq_inbox_sql(int dialect, int statement);
 typedef struct emq_effect_key {
     size_t size;
     emq_str queue, id;
-    emq_str token;   /* of the hand-out: a former owner is told EMQ_LOST */
-    emq_str step;    /* as in emq_effect_opts */
-    emq_str payload; /* what the effect is about: claimed again with another one is EMQ_CONFLICT; empty = not
+    emq_str token; /* of the hand-out: a former owner is told EMQ_LOST */
+    emq_str step;  /* as in emq_effect_opts */
+    emq_str
+        payload; /* what the effect is about: claimed again with another one is EMQ_CONFLICT; empty = not
                         compared. Only a fingerprint of it is stored */
 } emq_effect_key;
 /* Fills all but step and payload, which become empty; `size` is set by the caller. Borrows from `job`. */
@@ -125,11 +130,13 @@ ECHOMQ_API void emq_effect_key_of(const emq_job *job, emq_effect_key *key);
 
 typedef enum emq_effect_state {
     EMQ_EFFECT_NONE = 0,
-    EMQ_EFFECT_FRESH = 1,    /* claimed by this very call: do it, then emq_effect_done() */
-    EMQ_EFFECT_IS_DONE = 2,  /* with a result: don't do it again */
-    EMQ_EFFECT_IN_DOUBT = 3, /* an earlier hand-out claimed it and its lock is gone: it may have happened.
+    EMQ_EFFECT_FRESH = 1,   /* claimed by this very call: do it, then emq_effect_done() */
+    EMQ_EFFECT_IS_DONE = 2, /* with a result: don't do it again */
+    EMQ_EFFECT_IN_DOUBT =
+        3, /* an earlier hand-out claimed it and its lock is gone: it may have happened.
                                 Never "done": decide */
-    EMQ_EFFECT_BUSY = 4      /* claimed by this very hand-out before: another thread or process is at it, or ended
+    EMQ_EFFECT_BUSY =
+        4 /* claimed by this very hand-out before: another thread or process is at it, or ended
                                 without a word */
 } emq_effect_state;
 
@@ -179,7 +186,8 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_effect_release(emq_client *c, const 
 typedef enum emq_doubt_policy {
     EMQ_DOUBT_REDO = 1, /* do it (perhaps again): what plain at-least-once does */
     EMQ_DOUBT_SKIP = 2, /* count it as done (perhaps it was not) */
-    EMQ_DOUBT_PARK = 3, /* the job fails for good, and somebody looks: emq_effect_resolve(), emq_retry() */
+    EMQ_DOUBT_PARK =
+        3, /* the job fails for good, and somebody looks: emq_effect_resolve(), emq_retry() */
     EMQ_DOUBT_PROBE = 4 /* ask the other side; no answer parks */
 } emq_doubt_policy;
 
