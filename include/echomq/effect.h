@@ -49,11 +49,10 @@ ECHOMQ_API const char *emq_sqlite_source_id(void);
 
 typedef struct emq_effect_opts {
     size_t size;
-    emq_str step;   /* 0..64 bytes of A-Z a-z 0-9 . _ -; empty = the job has one effect */
-    emq_str result; /* of the job */
-    int64_t
-        limit_ms;    /* SQLite: the most that fn may take; 0 = a quarter of the lock, at most 1 s */
-    int64_t keep_ms; /* how long it is known to be done; 0 = as long as the job can come again: see
+    emq_str step;     /* 0..64 bytes of A-Z a-z 0-9 . _ -; empty = the job has one effect */
+    emq_str result;   /* of the job */
+    int64_t limit_ms; /* SQLite: the longest that fn may take; 0 = lock / 4, at most 1 s */
+    int64_t keep_ms;  /* how long it is known to be done; 0 = as long as the job can come again: see
                          emq_effect_claim() */
 } emq_effect_opts;
 
