@@ -297,9 +297,9 @@ static int conclude(const struct cli *cli, const struct lab_result *r, size_t n)
         if (r[i].how != LAB_RAN || lab_as_expected(&r[i]))
             continue;
         differ++;
-        (void)cli_error(cli, CLI_NO, "%s, %s, %s at %s: %s; theory says %s: %s", names[0], names[1],
-                        names[2], names[3], cli_lab_outcome(&r[i].seen, seen),
-                        cli_lab_outcome(&r[i].expected, expected), r[i].why);
+        (void)cli_error(cli, CLI_NO, "%s, %s, %s at %s: %s; theory says %s: %s%s", names[0],
+                        names[1], names[2], names[3], cli_lab_outcome(&r[i].seen, seen),
+                        cli_lab_outcome(&r[i].expected, expected), r[i].why, r[i].text);
     }
     cli_say(cli, "%zu cells as theory says, %zu differ, %zu not measured, %zu not run",
             n - differ - broken - left, differ, broken, left);

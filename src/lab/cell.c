@@ -15,7 +15,8 @@
 
 enum {
     TRIES = 4,
-    LOCK_MS = 400,        /* of a worker that is to lose it; longer at each try */
+    LOCK_MS =
+        400, /* of a worker that is to lose it; longer at each try, and where programs start */
     LONG_LOCK_MS = 30000, /* of one that is not */
     STRIKE_MS = 20000,
     SECOND_MS = 15000,
@@ -160,6 +161,23 @@ static bool second_works(struct run *x)
            ends_well(x, &x->second, SECOND_MS, "the second worker did not end well");
 }
 
+/* The first hand-out is the one that was struck: its lock has not ended before. */
+static bool struck_at_once(struct run *x)
+{
+    const struct lab_cell *c = &x->r->cell;
+    emq_queue_stats st = {.size = sizeof st};
+    emq_client *client;
+
+    if (lab_store_client(x->g, &x->store, &client, &x->err) != EMQ_OK)
+        return false;
+    emq_status s = emq_stats(client, emq_cstr(x->store.queue), &st, &x->err);
+    emq_close(client);
+    if (s != EMQ_OK)
+        return false;
+    return st.total_started == (c->point > EMQ__P0) + warms(c) ||
+           wrong(x, "the lock ended before the worker came to its point");
+}
+
 /* ---- faults ------------------------------------------------------------------------------ */
 
 static bool dies(struct run *x)
@@ -167,7 +185,7 @@ static bool dies(struct run *x)
     int status = 0;
 
     if (wait_for(x, &x->first, STRIKE_MS, &status) == LAB_KILLED && status == SIGKILL)
-        return true;
+        return struck_at_once(x);
     return wrong(x, "the worker did not die at its point");
 }
 
@@ -180,6 +198,15 @@ static bool arrives(struct run *x)
            wrong(x, "the handler did not come to its point");
 }
 
+/* Past the end of its lock it would not have begun, and settled that. */
+static bool has_acted(struct run *x)
+{
+    int64_t n = 0;
+
+    return (lab_effect_count(&x->ledger, x->r->cell.effect, &n, &x->err) == EMQ_OK && n > 0) ||
+           wrong(x, "the lock ended before the worker came to its point");
+}
+
 /* The worker dies while its program runs, and that must not outlive it. */
 static bool dies_before_its_program(struct run *x)
 {
@@ -190,8 +217,9 @@ static bool dies_before_its_program(struct run *x)
     lab_kill(x->first);
     x->first = 0;
     (void)snprintf(path, sizeof path, "%s/alive", x->store.dir);
-    return lab_until(lab_is_free, path, END_MS, &x->g->stop) ||
-           wrong(x, "the program of a killed worker is still alive");
+    if (!lab_until(lab_is_free, path, END_MS, &x->g->stop))
+        return wrong(x, "the program of a killed worker is still alive");
+    return struck_at_once(x);
 }
 
 static bool freezes(struct run *x)
@@ -200,7 +228,8 @@ static bool freezes(struct run *x)
 
     if (wait_for(x, &x->first, STRIKE_MS, &status) != LAB_STOPPED)
         return wrong(x, "the worker did not freeze at its point");
-    if (!second_works(x)) /* say because the frozen one holds the file */
+    /* The frozen one may hold the file. */
+    if (!struck_at_once(x) || !second_works(x))
         return false;
     if (kill(x->first, SIGCONT) != 0)
         return wrong(x, "the frozen worker is gone");
@@ -226,8 +255,8 @@ static bool loses_its_server(struct run *x)
 static bool strikes(struct run *x)
 {
     switch (x->r->cell.fault) {
-    case LAB_KILL:
-    case LAB_LOST_ACK: return dies(x);
+    case LAB_KILL: return dies(x);
+    case LAB_LOST_ACK: return dies(x) && has_acted(x);
     case LAB_FREEZE: return freezes(x);
     case LAB_CHILD: return dies_before_its_program(x);
     case LAB_SERVER: return loses_its_server(x);
@@ -248,14 +277,24 @@ static bool try_once(struct run *x)
     return good;
 }
 
+/* Is the job to come back by the end of its lock? */
 static bool loses_its_lock(const struct lab_cell *c)
 {
-    return c->fault != LAB_LOST_REQUEST && c->fault != LAB_LOST_REPLY && c->fault != LAB_SERVER;
+    if (c->fault == LAB_KILL)
+        return c->point > EMQ__P0 && c->point < EMQ__P4;
+    return c->fault == LAB_LOST_ACK || c->fault == LAB_FREEZE || c->fault == LAB_CHILD;
+}
+
+static int64_t first_lock(const struct lab_cell *c)
+{
+    if (!loses_its_lock(c))
+        return LONG_LOCK_MS;
+    return c->fault == LAB_CHILD ? LOCK_MS * 2 : LOCK_MS;
 }
 
 void lab_cell_run(struct lab_ground *g, struct lab_result *r)
 {
-    struct run x = {.g = g, .r = r, .lock_ms = loses_its_lock(&r->cell) ? LOCK_MS : LONG_LOCK_MS};
+    struct run x = {.g = g, .r = r, .lock_ms = first_lock(&r->cell)};
     char said[300] = "";
 
     (void)lab_theory(&r->cell, &r->expected, &r->why);

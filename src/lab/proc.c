@@ -193,5 +193,6 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
 
 void lab_remove(const char *folder)
 {
-    (void)nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (!getenv("EMQ_TEST_KEEP"))
+        (void)nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
