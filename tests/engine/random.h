@@ -66,8 +66,7 @@ void note_handout(struct lockstep *l, int queue, const struct emq__job *model,
 void random_operation(struct lockstep *l);
 /* The administrator's part of them. */
 void random_admin(struct lockstep *l);
-/* Effects: part of that. */
-void random_effect(struct lockstep *l, int queue);
+void random_effect(struct lockstep *l);
 /* A job of the picture, preferably in this state (0 = any); NULL when there is none. */
 const struct emq__job *any_job(struct lockstep *l, int queue, int state);
 

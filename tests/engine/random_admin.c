@@ -305,7 +305,7 @@ static void op_queues(struct lockstep *l)
 void random_admin(struct lockstep *l)
 {
     int queue = (int)pick(l, RANDOM_QUEUES);
-    uint64_t what = pick(l, 1300);
+    uint64_t what = pick(l, 1000);
 
     note(l, "%s ", random_queue(queue).ptr);
     l->moves = 0;
@@ -331,8 +331,6 @@ void random_admin(struct lockstep *l)
         op_history(l, queue);
     else if (what < 980)
         op_claims(l);
-    else if (what < 1000)
-        op_queues(l);
     else
-        random_effect(l, queue);
+        op_queues(l);
 }

@@ -34,7 +34,10 @@ static void same_marker(struct lockstep *l, const struct emq__marker *a,
 
 static struct emq__mark_req random_mark(struct lockstep *l, int queue, emq_str id)
 {
-    static const char *const steps[] = {"", "mail", "ledger"}, *const prints[] = {"", "f1", "f2"};
+    static const char *const steps[] = {"", "", "mail"}, *const prints[] = {"", "", "f1", "f2"};
+    static const enum emq__mark_kind kinds[] = {
+        EMQ__MARK_CLAIM, EMQ__MARK_CLAIM, EMQ__MARK_CLAIM,   EMQ__MARK_TAKE_OVER, EMQ__MARK_DONE,
+        EMQ__MARK_DONE,  EMQ__MARK_DONE,  EMQ__MARK_RELEASE, EMQ__MARK_SETTLE,    EMQ__MARK_FORGET};
     static const struct emq__payload results[] = {{EMQ__KIND_JSON, EMQ_STR_INIT("[1]")},
                                                   {EMQ__KIND_TEXT, EMQ_STR_INIT("done")},
                                                   {EMQ__KIND_BYTES, EMQ_STR_INIT("\xff")},
@@ -45,25 +48,20 @@ static struct emq__mark_req random_mark(struct lockstep *l, int queue, emq_str i
         .queue = random_queue(queue),
         .id = id,
         .step = emq_cstr(steps[pick(l, EMQ_ARRAY_LEN(steps))]),
-        .kind = (enum emq__mark_kind)(1 + pick(l, chance(l, 20) ? 6 : 4)),
-        .fingerprint = emq_cstr(prints[pick(l, chance(l, 20) ? 3 : 2)]),
+        .kind = kinds[pick(l, EMQ_ARRAY_LEN(kinds))],
+        .fingerprint = emq_cstr(prints[pick(l, EMQ_ARRAY_LEN(prints))]),
         .result = results[pick(l, EMQ_ARRAY_LEN(results))],
-        .keep_ms = (int64_t)(1 + pick(l, 12)) * RANDOM_STEP_MS,
+        .keep_ms = (int64_t)(1 + pick(l, chance(l, 30) ? 6 : 600)) * RANDOM_STEP_MS,
     };
 }
 
-static void op_mark(struct lockstep *l, int queue)
+static void mark_once(struct lockstep *l, int queue, emq_str id, const struct handout *h)
 {
     struct emq__mark_req req[2];
     struct emq__mark_res res[2];
-    const struct emq__job *j = any_job(l, queue, chance(l, 85) ? EMQ_ACTIVE : 0);
-    const struct handout *h = j ? handout_of(l, queue, j->id) : NULL;
 
-    req[0] = req[1] = random_mark(l, queue, j ? j->id : EMQ_STR_LIT("nobody"));
-    note(l, "mark %d of %.*s/%s \"%s\" by %s", (int)req[0].kind, EMQ_STR_ARG(req[0].id),
-         req[0].step.ptr, req[0].fingerprint.ptr, h ? h->token[0] : "nobody");
-    if (j && (j->id.ptr[0] < '0' || j->id.ptr[0] > '9'))
-        return;
+    req[0] = req[1] = random_mark(l, queue, id);
+    note(l, " %d /%s \"%s\"", (int)req[0].kind, req[0].step.ptr, req[0].fingerprint.ptr);
     for (int side = 0; side < 2; side++)
         req[side].auth = (struct emq__auth){.token = h ? emq_cstr(h->token[side]) : S("nobody:1"),
                                             .admin = S("root")};
@@ -74,6 +72,21 @@ static void op_mark(struct lockstep *l, int queue)
     }
     (void)call2_mark(l, req, res);
     same_marker(l, &res[0].marker, &res[1].marker);
+}
+
+/* Some in a row, so that what is claimed is done now and then. */
+static void op_mark(struct lockstep *l, int queue)
+{
+    static const int states[] = {EMQ_ACTIVE, EMQ_ACTIVE, EMQ_ACTIVE, EMQ_COMPLETED_STATE,
+                                 EMQ_FAILED_STATE};
+    const struct emq__job *j = any_job(l, queue, states[pick(l, EMQ_ARRAY_LEN(states))]);
+    const struct handout *h = j ? handout_of(l, queue, j->id) : NULL;
+
+    if (j && (j->id.ptr[0] < '0' || j->id.ptr[0] > '9'))
+        return;
+    note(l, "mark %.*s by %s", EMQ_STR_ARG(j ? j->id : S("nobody")), h ? h->token[0] : "nobody");
+    for (uint64_t n = j ? 1 + pick(l, 4) : 1; n > 0; n--)
+        mark_once(l, queue, j ? j->id : S("nobody"), h);
 }
 
 static void op_markers(struct lockstep *l, int queue)
@@ -101,9 +114,13 @@ static void op_markers(struct lockstep *l, int queue)
     } while (res[0].n);
 }
 
-void random_effect(struct lockstep *l, int queue)
+void random_effect(struct lockstep *l)
 {
-    if (chance(l, 75))
+    int queue = (int)pick(l, RANDOM_QUEUES);
+
+    note(l, "%s ", random_queue(queue).ptr);
+    l->moves = 0;
+    if (chance(l, 85))
         op_mark(l, queue);
     else
         op_markers(l, queue);

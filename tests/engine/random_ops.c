@@ -432,7 +432,7 @@ void random_operation(struct lockstep *l)
         void (*run)(struct lockstep *);
     } ops[] = {
         {20, op_add},  {3, op_publish}, {16, op_take},   {22, op_settle},    {5, op_extend},
-        {6, op_sweep}, {3, op_promote}, {8, op_advance}, {25, random_admin},
+        {6, op_sweep}, {3, op_promote}, {8, op_advance}, {25, random_admin}, {30, random_effect},
     };
     unsigned sum = 0, at;
 
