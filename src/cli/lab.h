@@ -25,6 +25,13 @@ const char *cli_lab_engine(const struct lab_ground *g);
 enum { LAB_TEXT_MAX = 300 };
 char *cli_lab_outcome(const struct lab_outcome *o, char out[LAB_TEXT_MAX]);
 
+/* The line of JSON of a cell. effect: its name. */
+int cli_lab_json(const struct cli *cli, const struct lab_ground *g, const struct lab_cell *cell,
+                 const char *effect, const struct lab_outcome *seen, int verdict, int expected);
+
+/* The parts. Each runs on open ground. */
 int cli_lab_slide(struct cli *cli, struct lab_ground *g);
+int cli_lab_soak(struct cli *cli, struct lab_ground *g);
+int cli_lab_handler(struct cli *cli, struct lab_ground *g);
 
 #endif

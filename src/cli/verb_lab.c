@@ -55,6 +55,25 @@ static const struct cli_option lab_table[] = {
      .min = 1,
      .max = 64,
      .help = "cells side by side (16)"},
+    {.name = "--jobs",
+     .type = CLI_INT,
+     AT(jobs),
+     .value = "N",
+     .min = 1,
+     .max = 1000000,
+     .help = "soak: how many jobs a mode (300)"},
+    {.name = "--kill-every",
+     .type = CLI_SPAN,
+     AT(kill_every),
+     .value = "T",
+     .min = 10,
+     .max = CLI_DAY_MS,
+     .help = "soak: a worker dies so often, more or less (200ms)"},
+    {.name = "--check",
+     .type = CLI_TEXT,
+     AT(check),
+     .value = "CMD",
+     .help = "handler: a shell command that prints how much has happened, a number"},
     {.name = "--markdown",
      .type = CLI_FLAG,
      AT(markdown),
@@ -164,21 +183,24 @@ static struct lab_result *wanted_cells(const struct lab_options *o, bool server,
 
 /* ---- the answer -------------------------------------------------------------------------- */
 
-static int print_json(const struct cli *cli, const struct lab_ground *g, const struct lab_result *r)
+int cli_lab_json(const struct cli *cli, const struct lab_ground *g, const struct lab_cell *cell,
+                 const char *effect, const struct lab_outcome *seen, int verdict, int expected)
 {
+    static const char *const middle = "P2-P3";
     struct emq__buf b;
 
     cli_json_begin(&b);
     cli_json_str(&b, "engine", emq_cstr(cli_lab_engine(g)));
-    cli_json_str(&b, "mode", emq_cstr(cli_modes[r->cell.mode]));
-    cli_json_str(&b, "effect", emq_cstr(lab_effects[r->cell.effect]));
-    cli_json_str(&b, "point", emq_cstr(lab_points[r->cell.point]));
-    cli_json_str(&b, "fault", emq_cstr(lab_faults[r->cell.fault]));
-    emq__json_i64_member(&b, "deliveries", r->seen.deliveries);
-    emq__json_i64_member(&b, "effects", r->seen.effects);
-    cli_json_str(&b, "state", emq_cstr(lab_state(r->seen.state)));
-    cli_json_str(&b, "verdict", emq_cstr(lab_verdicts[lab_judge(&r->seen)]));
-    cli_json_str(&b, "expected", emq_cstr(lab_verdicts[lab_judge(&r->expected)]));
+    cli_json_str(&b, "mode", emq_cstr(cli_modes[cell->mode]));
+    cli_json_str(&b, "effect", emq_cstr(effect));
+    cli_json_str(&b, "point",
+                 emq_cstr(cell->point < EMQ__POINT_COUNT ? lab_points[cell->point] : middle));
+    cli_json_str(&b, "fault", emq_cstr(lab_faults[cell->fault]));
+    emq__json_i64_member(&b, "deliveries", seen->deliveries);
+    emq__json_i64_member(&b, "effects", seen->effects);
+    cli_json_str(&b, "state", emq_cstr(lab_state(seen->state)));
+    cli_json_str(&b, "verdict", emq_cstr(lab_verdicts[verdict]));
+    cli_json_str(&b, "expected", emq_cstr(lab_verdicts[expected]));
     return cli_json_end(cli, &b);
 }
 
@@ -275,7 +297,8 @@ static int print_results(const struct cli *cli, const struct lab_ground *g,
         return print_tables(cli, r, n);
     for (size_t i = 0; i < n && code == CLI_OK; i++)
         if (r[i].how == LAB_RAN)
-            code = print_json(cli, g, &r[i]);
+            code = cli_lab_json(cli, g, &r[i].cell, lab_effects[r[i].cell.effect], &r[i].seen,
+                                (int)lab_judge(&r[i].seen), (int)lab_judge(&r[i].expected));
     return code;
 }
 
@@ -339,28 +362,78 @@ static int run_matrix(struct cli *cli, struct lab_ground *g)
 
 /* ---- the verb ---------------------------------------------------------------------------- */
 
+static const struct part {
+    const char *name;
+    int (*run)(struct cli *cli, struct lab_ground *g);
+    size_t words;
+    bool rest;
+} parts[] = {{"", run_matrix, 0, false},
+             {"slide", cli_lab_slide, 1, false},
+             {"soak", cli_lab_soak, 1, false},
+             {"handler", cli_lab_handler, 2, true}};
+
 static int run_lab(struct cli *cli)
 {
-    struct lab_ground g;
-    const char *part = cli->args.n_words ? cli->args.words[0] : "";
-    int (*run)(struct cli *, struct lab_ground *) = NULL;
+    static struct lab_ground g;
+    const char *name = cli->args.n_words ? cli->args.words[0] : "";
 
-    if (!part[0])
-        run = run_matrix;
-    if (!run)
-        return cli_usage(cli, "\"%s\": slide, soak, handler, or nothing", part);
-    int code = cli_lab_open(cli, &g);
-    return code == CLI_OK ? cli_lab_close(cli, &g, run(cli, &g)) : code;
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(parts); i++) {
+        const struct part *p = &parts[i];
+        if (strcmp(p->name, name) != 0)
+            continue;
+        if (cli->args.n_words > p->words)
+            return cli_usage(cli, "one argument too many: \"%s\"", cli->args.words[p->words]);
+        if (cli->args.rest && !p->rest)
+            return cli_usage(cli, "a command goes with emq lab handler");
+        int code = cli_lab_open(cli, &g);
+        return code == CLI_OK ? cli_lab_close(cli, &g, p->run(cli, &g)) : code;
+    }
+    return cli_usage(cli, "\"%s\" is no part of the lab: slide, soak or handler", name);
 }
 
 const struct cli_verb cli_verb_lab = {
     .name = "lab",
     .summary = "prove the delivery guarantees by crashing real workers",
-    .usage = "[slide|soak|handler] [-- CMD…]",
-    .help = "Runs real workers",
+    .usage = "[slide|soak|handler [DATA] -- CMD]",
+    .help =
+        "Runs one job in a queue of its own for each delivery mode, strength of effect, fault and "
+        "point of a job's path: a real\n"
+        "worker process, which the fault strikes there, and then another one that does what is "
+        "left. What the store and\n"
+        "the ledger of effects then say is printed beside what theory says. Exit 1 where they "
+        "differ.\n\n"
+        "The points: P0 before the take, P1 taken, P2 before the effect, P3 effect done and not "
+        "acknowledged, P4 acknowledged\n"
+        "and the reply not read, P5 all done. The strengths: plain (a line in a file), idempotent "
+        "(a file renamed into\n"
+        "place), transactional (a row or a counter in the queue's store), inbox (a row in another "
+        "database), marker-redo,\n"
+        "marker-skip, marker-park, marker-probe (the line, inside of emq effect run's marker; P2 "
+        "and P3 are between claim\n"
+        "and record), key (a payment, at a server that honours idempotency keys). The faults: "
+        "kill, "
+        "lost-request,\n"
+        "lost-reply (the worker lives and asks again), lost-ack (and the worker dies before it "
+        "can), freeze (past its lock),\n"
+        "child (the handler is a program, and its worker dies), server (killed and started "
+        "again).\n\n"
+        "It runs on files in a folder of its own, below TMPDIR or beside the file of --url; or on "
+        "the server of --url, under\n"
+        "a prefix of its own, of which nothing stays; or, with --server, on servers that it starts "
+        "itself: the only ones that\n"
+        "it kills.\n\n"
+        "slide: draws the points with the verdicts of a kill under them, for one mode and "
+        "strength; "
+        "on a terminal the arrow\n"
+        "keys choose. soak: many jobs, and workers that die at random; counts what was lost and "
+        "what came twice, beside what\n"
+        "each death made predictable. handler: your own program as handler, its worker killed at "
+        "each point and in the\n"
+        "middle; --check (also behind the command) says how much has happened; exit 1 if it "
+        "happens twice or not at all.",
     .options = lab_table,
     .options_size = sizeof(struct lab_options),
-    .max_words = 1,
+    .max_words = 2,
     .takes_rest = true,
     .run = run_lab,
 };

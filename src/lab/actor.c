@@ -4,6 +4,7 @@
  * the decorator that loses messages.
  */
 #include "lab/actor.h"
+#include "lab/soak.h"
 
 #include "base/error.h"
 #include "base/str.h"
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WARM_MS = 150, SWEEP_MS = 60, AT_LAST_MS = 60000, STALLED_MAX = 1000000 };
+enum { WARM_MS = 150, SOAK_MS = 4, SWEEP_MS = 60, AT_LAST_MS = 60000, STALLED_MAX = 1000000 };
 
 struct actor {
     struct lab_role r;
@@ -218,10 +219,23 @@ static emq_verdict make_inside(struct actor *a, emq_job *job)
     return s == EMQ_OK ? EMQ_DONE : EMQ_RETRY;
 }
 
+/* Long enough on both sides of the effect that kills strike there. */
+static emq_verdict make_line(struct actor *a, emq_job *job)
+{
+    const struct timespec pause = {.tv_nsec = SOAK_MS * 1000000L};
+
+    (void)nanosleep(&pause, NULL);
+    bool good = lab_soak_note(a->r.dir, emq_job_id(job), emq_cstr(a->r.name));
+    (void)nanosleep(&pause, NULL);
+    return good ? EMQ_DONE : EMQ_RETRY;
+}
+
 static emq_verdict handle(emq_job *job, void *user)
 {
     struct actor *a = user;
 
+    if (a->r.soak)
+        return make_line(a, job);
     if (emq__str_is(emq_job_id(job), LAB_WARM)) {
         (void)nanosleep(&(struct timespec){.tv_nsec = WARM_MS * 1000000L}, NULL);
         return EMQ_DONE;
