@@ -29,6 +29,9 @@ char *cli_lab_outcome(const struct lab_outcome *o, char out[LAB_TEXT_MAX]);
 int cli_lab_json(const struct cli *cli, const struct lab_ground *g, const struct lab_cell *cell,
                  const char *effect, const struct lab_outcome *seen, int verdict, int expected);
 
+/* A table a mode: a row a fault and point, a column a strength, with the number of effects. */
+void cli_lab_markdown(const struct lab_result *r, size_t n);
+
 /* The parts. Each runs on open ground. */
 int cli_lab_slide(struct cli *cli, struct lab_ground *g);
 int cli_lab_soak(struct cli *cli, struct lab_ground *g);

@@ -77,7 +77,7 @@ static const struct cli_option lab_table[] = {
     {.name = "--markdown",
      .type = CLI_FLAG,
      AT(markdown),
-     .help = "the tables as in docs/guarantees.md"},
+     .help = "a table a mode: a row a fault, a column a strength, with the number of effects"},
     {.name = NULL},
 };
 
@@ -115,6 +115,8 @@ int cli_lab_open(struct cli *cli, struct lab_ground *g)
 
     if (url.len && o->server.len)
         return cli_usage(cli, "--url and --server exclude each other");
+    if (cli->globals.json && o->markdown)
+        return cli_usage(cli, "--json and --markdown exclude each other");
     *g = (struct lab_ground){.url = url.len && !file ? url.ptr : NULL,
                              .where = file ? folder_of(url) : NULL,
                              .program = o->server.len ? o->server.ptr : NULL};
@@ -254,36 +256,16 @@ static int print_table(const struct cli *cli, const struct lab_result *r, size_t
     return cli_table_print(t) == 0 ? CLI_OK : cli_error(cli, CLI_AGAIN, "out of memory");
 }
 
-static void print_markdown(const struct lab_result *r, size_t n)
-{
-    struct row row;
-
-    (void)printf("| point | fault | deliveries | effects | state | verdict | why |\n"
-                 "|---|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < n; i++) {
-        make_row(&r[i], &row);
-        const char *verdict = row.cells[5], *why = strchr(row.theory, ':');
-        bool bold = lab_as_expected(&r[i]) ? lab_judge(&r[i].expected) != LAB_CLEAN : true;
-        (void)printf("| %s | %s | %s | %s | %s | %s%s%s |%s |\n", row.cells[0], row.cells[1],
-                     row.cells[2], row.cells[3], row.cells[4], bold ? "**" : "", verdict,
-                     bold ? "**" : "", lab_as_expected(&r[i]) ? why + 1 : row.theory);
-    }
-}
-
 static int print_tables(const struct cli *cli, const struct lab_result *r, size_t n)
 {
-    const struct lab_options *o = cli->options;
     int code = CLI_OK;
 
     for (size_t i = 0, end; i < n && code == CLI_OK; i = end) {
         for (end = i; end < n && same_table(&r[i].cell, &r[end].cell);)
             end++;
-        (void)printf(o->markdown ? "%s**%s, %s**\n\n" : "%s%s, %s\n", i ? "\n" : "",
-                     cli_modes[r[i].cell.mode], lab_effects[r[i].cell.effect]);
-        if (o->markdown)
-            print_markdown(r + i, end - i);
-        else
-            code = print_table(cli, r + i, end - i);
+        (void)printf("%s%s, %s\n", i ? "\n" : "", cli_modes[r[i].cell.mode],
+                     lab_effects[r[i].cell.effect]);
+        code = print_table(cli, r + i, end - i);
     }
     return code;
 }
@@ -293,6 +275,8 @@ static int print_results(const struct cli *cli, const struct lab_ground *g,
 {
     int code = CLI_OK;
 
+    if (((const struct lab_options *)cli->options)->markdown)
+        return cli_lab_markdown(r, n), CLI_OK;
     if (!cli->globals.json)
         return print_tables(cli, r, n);
     for (size_t i = 0; i < n && code == CLI_OK; i++)

@@ -164,6 +164,11 @@ static emq_status look(struct run *x, int point, struct lab_outcome *out)
     out->state = s == EMQ_OK ? emq_job_state(j) : 0;
     if (s == EMQ_OK && point == LAB_UNDISTURBED)
         x->h->run_ms = emq_job_finished_at_ms(j) - emq_job_processed_at_ms(j);
+    if (s == EMQ_OK && point == LAB_UNDISTURBED && out->state == EMQ_FAILED_STATE) {
+        emq_str reason = emq_job_failed_reason(j);
+        s = emq__fail(x->err, EMQ_E_SYSTEM, 0, "lab", "undisturbed the program fails too: %.*s",
+                      EMQ_STR_ARG(reason));
+    }
     emq_job_free(j);
     return s == EMQ_NOT_FOUND ? EMQ_OK : s;
 }

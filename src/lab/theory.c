@@ -110,25 +110,28 @@ static struct first first_owner(const struct lab_cell *c)
     }
     if (c->fault == LAB_FREEZE && c->mode == EMQ_FIRE_AND_FORGET)
         return (struct first){.why = "there is no lock that could be lost"};
+    const bool late = c->fault == LAB_FREEZE;
+    const char *const refused = "it wakes up late, and the store refuses it";
     switch (c->point) {
     case EMQ__P0: return (struct first){.why = "nothing has happened yet"};
     case EMQ__P1:
         return (struct first){.gone = true,
-                              .why = c->fault == LAB_FREEZE
-                                         ? "past the end of its lock it does not begin"
-                                         : "taken, and its handler not begun"};
+                              .why = late ? "past the end of its lock it does not begin"
+                                          : "taken, and its handler not begun"};
     case EMQ__P2:
         return (struct first){.gone = true,
-                              .later = c->fault == LAB_FREEZE && !inside,
+                              .later = late && !inside,
                               .marker = CLAIMED,
-                              .why = c->fault == LAB_FREEZE  ? "it wakes up late and goes on"
+                              .why = late && inside          ? refused
+                                     : late                  ? "it wakes up late and goes on"
                                      : c->fault == LAB_CHILD ? "the program dies with its worker"
                                                              : "begun, and its effect not done"};
     case EMQ__P3:
         return (struct first){.gone = true,
                               .did = !inside,
                               .marker = CLAIMED,
-                              .why = inside
+                              .why = late && inside ? refused
+                                     : inside
                                          ? "its effect was not committed"
                                          : "the gap: the effect is done, the store does not know"};
     default: return (struct first){.why = "the store knows"};

@@ -1,0 +1,137 @@
+#!/usr/bin/env bats
+# The crash lab: its answers, and that it leaves nothing behind. The whole matrix is a test of meson's (suite lab).
+load common
+
+lab() { TMPDIR=$BOX emq lab "$@"; }
+lines() { wc -l <"$1" | tr -d ' '; }
+# What is left of a run: nothing but what the test made itself.
+nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; return 1; }; }
+
+@test "a cell is one line of JSON with what was seen and what theory expects" {
+    expect 0 lab --mode at-least-once --effect plain --point P3 --fault kill --json
+    [ "$output" = '{"engine":"sqlite","mode":"at-least-once","effect":"plain","point":"P3","fault":"kill","deliveries":2,"effects":2,"state":"completed","verdict":"duplicate","expected":"duplicate"}' ] || { echo "$output" >&2; return 1; }
+    expect 0 lab --mode at-most-once --effect plain --point P1 --fault kill --json
+    [ "$(field '[.deliveries, .effects, .state, .verdict] | @csv')" = '1,0,"failed","lost"' ]
+    nothing_left
+}
+
+@test "a strength shows in the gap: a transaction, an inbox and a key are done once" {
+    for effect in transactional inbox key idempotent; do
+        expect 0 lab --mode at-least-once --effect "$effect" --point P3 --fault kill --json
+        [ "$(field '[.deliveries, .effects, .verdict] | @csv')" = '2,1,"clean"' ] || { echo "$output" >&2; return 1; }
+    done
+}
+
+@test "the tables have a heading, a row a cell, and a reason; markdown too" {
+    expect 0 lab --mode at-least-once --effect marker-park --fault kill
+    [[ $output == *"at-least-once, marker-park"* ]]
+    [[ $output == *"P2 "*" failed "*"lost: in doubt, and parked for somebody to look"* ]] || { echo "$output" >&2; return 1; }
+    [ "$(grep -c '^P[0-5] ' <<<"$output")" = 6 ]
+    says "6 cells as theory says, 0 differ"
+    expect 0 lab --mode fire-and-forget --effect plain --fault kill --markdown
+    grep -qF '| P1 | kill | 1 | gone | **0** |' <<<"$output" || { echo "$output" >&2; return 1; }
+}
+
+@test "a cell that differs from theory is said, and the exit is 1" {
+    # Somebody else writes into the ledger.
+    (until dir=$(compgen -G "$BOX/emq-lab-*/0"); do :; done; echo done >>"$dir/effects") &
+    expect 1 lab --mode at-least-once --effect plain --point P1 --fault kill
+    wait
+    [[ $output == *"DIFFERS: 2 deliveries, 1 effect, completed"* ]] || { echo "$output" >&2; return 1; }
+    says "2 deliveries, 2 effects, completed; theory says 2 deliveries, 1 effect, completed"
+}
+
+@test "what strikes nowhere, or nothing, is refused" {
+    expect 64 lab --mode fire-and-forget --effect transactional
+    says "no such cell"
+    expect 64 lab --point P6
+    says P6
+    expect 64 lab --url redis://127.0.0.1 --server redis-server
+    says "exclude each other"
+    expect 64 lab --json --markdown
+    says "exclude each other"
+    expect 64 lab sleep
+    says "sleep"
+    expect 64 lab soak 3
+    expect 64 lab slide -- true
+    expect 64 lab handler -- true
+    says "--check is missing"
+    expect 64 lab handler --check 'echo 1'
+    says "the command is missing"
+    expect 69 lab --server no-such-server --point P0
+    nothing_left
+}
+
+@test "an interrupt ends it, and nothing stays" {
+    TMPDIR=$BOX emq lab >out 2>err &
+    until_true compgen -G "$BOX/emq-lab-*/3/queue.db"
+    kill -INT $!
+    code=0
+    wait $! || code=$?
+    [ "$code" = 130 ] || { echo "$code" >&2; return 1; }
+    nothing_left
+    ! pgrep -f "lab-actor.*dir=$BOX/" || return 1
+}
+
+@test "on a given server it works under a prefix of its own, of which nothing stays" {
+    server_test() {
+        redis-cli -u "$EMQ_TEST_SERVER" set mine 1
+        emq lab --url "$EMQ_TEST_SERVER" --mode at-least-once --effect transactional || return
+        [ "$(redis-cli -u "$EMQ_TEST_SERVER" keys '*')" = mine ]
+    }
+    export -f server_test
+    export TMPDIR=$BOX
+    expect 0 "$EMQ_DIR/tests/lib/with_server" redis bash -c server_test
+    [[ $output == *"P3 "*"server"*"not run"* ]] || { echo "$output" >&2; return 1; }
+    says "1 not run"
+}
+
+@test "the slide is a line of the points with a verdict under each" {
+    expect 0 lab slide --mode at-most-once
+    grep -qE '^P0-+P1-+P2-+P3-+P4-+P5$' <<<"$output" || { echo "$output" >&2; return 1; }
+    grep -qE '^clean +lost +lost +clean +clean +clean$' <<<"$output" || { echo "$output" >&2; return 1; }
+    expect 0 lab slide --mode fire-and-forget --json
+    [ "$(jq -r .verdict <<<"$output" | paste -sd' ')" = 'clean lost lost clean' ]
+}
+
+@test "on a terminal the arrow keys move along the line, and q ends it" {
+    printf '\033[C' >right
+    { sleep_until() { until_true grep -q "$1" screen; }
+      sleep_until 'P0: '; cat right; sleep_until 'P1: '; printf q; } 2>/dev/null |
+        TMPDIR=$BOX timeout 60 script -qefc "emq lab slide" screen >/dev/null
+    grep -q 'P1: 2 deliveries, 1 effect' screen
+    nothing_left
+}
+
+@test "a soak counts what was lost and what came twice, beside what was predicted" {
+    expect 0 lab soak --jobs 60 --kill-every 50ms --json
+    [ "$(jq -r .mode <<<"$output" | paste -sd' ')" = 'at-least-once at-most-once fire-and-forget' ]
+    jq -e -s 'all(.jobs == 60 and .lost == .expectedLost and .duplicates == .expectedDuplicates)' <<<"$output"
+    jq -e -s '(map(.kills) | add) > 2 and .[0].lost == 0 and .[1].duplicates == 0' <<<"$output"
+    nothing_left
+}
+
+@test "a handler that appends does its effect twice, and the lab says where" {
+    touch ledger
+    expect 1 lab handler -- sh -c 'echo x >>ledger' --check 'wc -l <ledger'
+    grep -qE '^P3 +2 +2 completed duplicate' <<<"$output" || { echo "$output" >&2; return 1; }
+    grep -qE '^P1 +2 +1 completed clean' <<<"$output" || { echo "$output" >&2; return 1; }
+    says "after the program, before the acknowledgement: its effect happens twice"
+}
+
+@test "a handler whose effect is kept once by its key is clean at each point" {
+    mkdir done
+    expect 0 lab handler '{"to":"ann"}' --check 'ls done | wc -l' --json -- \
+        sh -c 'grep -q ann && touch "done/$EMQ_IDEMPOTENCY_KEY"'
+    [ "$(jq -r 'select(.verdict == "clean" and .effects == 1) | .point' <<<"$output" | paste -sd' ')" = 'P0 P1 P2 P2-P3 P3 P4 P5' ] ||
+        { echo "$output" >&2; return 1; }
+}
+
+@test "a handler that can't be measured is said to be so" {
+    expect 75 lab handler --check 'echo 1' -- true
+    says "it has to grow with the effect"
+    expect 75 lab handler --check 'echo many' -- true
+    says 'printed "many"'
+    expect 75 lab handler --check 'echo 1' -- false
+    says "undisturbed the program fails too"
+}
