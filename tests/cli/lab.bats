@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The crash lab: its answers, and that it leaves nothing behind. The whole matrix is a test of meson's (suite lab).
+# shellcheck disable=SC2016 # handlers expand their own variables
 load common
 
 lab() { TMPDIR=$BOX emq lab "$@"; }
@@ -34,7 +35,7 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
 
 @test "a cell that differs from theory is said, and the exit is 1" {
     # Somebody else writes into the ledger.
-    (until dir=$(compgen -G "$BOX/emq-lab-*/0"); do :; done; echo done >>"$dir/effects") &
+    (until dir=$(compgen -G "$BOX/emq-lab-*/0"); do :; done; echo "done" >>"$dir/effects") &
     expect 1 lab --mode at-least-once --effect plain --point P1 --fault kill
     wait
     [[ $output == *"DIFFERS: 2 deliveries, 1 effect, completed"* ]] || { echo "$output" >&2; return 1; }
@@ -120,7 +121,7 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
 }
 
 @test "a handler whose effect is kept once by its key is clean at each point" {
-    mkdir done
+    mkdir "done"
     expect 0 lab handler '{"to":"ann"}' --check 'ls done | wc -l' --json -- \
         sh -c 'grep -q ann && touch "done/$EMQ_IDEMPOTENCY_KEY"'
     [ "$(jq -r 'select(.verdict == "clean" and .effects == 1) | .point' <<<"$output" | paste -sd' ')" = 'P0 P1 P2 P2-P3 P3 P4 P5' ] ||
