@@ -41,6 +41,9 @@ struct emq_client {
     atomic_int interrupt_pending; /* emq_interrupt() came while nobody waited */
     atomic_int worker_count;      /* for default worker names: host:pid:n */
     atomic_int keep_warned;       /* of effects that are known for too short a time */
+    emq__fault_fn
+        fault; /* asked before each try of emq__do_send(), which no decorator sees; NULL = none */
+    void *fault_user;
 };
 
 /* What is made of a record on first use. */

@@ -133,6 +133,21 @@ static void attempt_end(struct attempt *a, emq_status s, emq_error *err)
     }
 EMQ__RECEIPT_ACTS(DO_DEFINE)
 
+/* As the decorator of faults does with acts. */
+static emq_status send_once(emq_client *c, const char *where, emq__send_fn send, void *user,
+                            emq_error *err)
+{
+    if (__builtin_expect(c->fault == NULL, 1))
+        return send(user, err);
+    enum emq__fault plan = c->fault(c->fault_user, where);
+    if (plan == EMQ__FAULT_UNAVAIL)
+        return emq__fail(err, EMQ_E_UNAVAIL, 0, where, "fault injected: the request was not sent");
+    emq_status s = plan == EMQ__FAULT_LOSE_REQUEST ? EMQ_OK : send(user, err);
+    if (plan == EMQ__FAULT_LOSE_REQUEST || plan == EMQ__FAULT_LOSE_REPLY)
+        s = emq__fail(err, EMQ_E_IN_DOUBT, 0, where, "fault injected: no answer came");
+    return s;
+}
+
 emq_status emq__do_send(emq_client *c, struct emq__call *call, const char *where, emq__send_fn send,
                         void *user, emq_error *err)
 {
@@ -142,7 +157,7 @@ emq_status emq__do_send(emq_client *c, struct emq__call *call, const char *where
     if (s != EMQ_OK)
         return s;
     do
-        s = send(user, &a.err);
+        s = send_once(c, where, send, user, &a.err);
     while (attempt_again(&a, &s));
     attempt_end(&a, s, err);
     return s;

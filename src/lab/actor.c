@@ -130,13 +130,13 @@ static void arm(const struct lab_role *r)
     (void)setenv(r->fault == LAB_KILL ? "EMQ_CRASH_AT" : "EMQ_STOP_AT", text, 1);
 }
 
-/* Of the engine's acts: the first take, or the first settlement. */
+/* Of the acts: the first take, or the first settlement, which may be that of a transactional effect. */
 static enum emq__fault lose(void *user, const char *act)
 {
     struct actor *a = user;
-    const char *wanted = a->r.point < EMQ__P2 ? "take" : "settle";
+    bool settles = strcmp(act, "settle") == 0 || strncmp(act, "emq_effect_", 11) == 0;
 
-    if (strcmp(act, wanted) != 0)
+    if (a->r.point < EMQ__P2 ? strcmp(act, "take") != 0 : !settles)
         return EMQ__FAULT_NONE;
     int n = atomic_fetch_add(&a->asked, 1);
     if (n == 1 && a->r.fault == LAB_LOST_ACK)
@@ -295,6 +295,10 @@ static int run_worker(struct actor *a, emq_worker_opts *o)
     arm(&a->r);
     if (loses(&a->r) && emq__fault_wrap(&a->c->e, lose, a, &err) != EMQ_OK)
         return said("no faults", &err);
+    if (loses(&a->r)) {
+        a->c->fault = lose;
+        a->c->fault_user = a;
+    }
     if (emq_worker_start(&w, a->c, o, &err) != EMQ_OK)
         return said("no worker", &err);
     emq_status s = emq_worker_join(w, -1, &err);

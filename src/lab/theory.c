@@ -71,9 +71,6 @@ static const char *missing(const struct lab_cell *c)
         return "fire-and-forget: the store has no job that this could belong to";
     if (c->mode == EMQ_AT_MOST_ONCE && lab_marked(c->effect) && c->effect != LAB_PARK)
         return "at-most-once: there is no second delivery that would ask for a policy";
-    if (c->effect == LAB_TRANSACTIONAL && lost && c->point >= EMQ__P3)
-        return "transactional: its effect is the acknowledgement, which goes past the place where "
-               "the lab drops messages";
     if (c->effect == LAB_TRANSACTIONAL && c->fault == LAB_FREEZE && c->point == EMQ__P3 &&
         !c->server)
         return "frozen inside of its transaction it keeps everybody out of the file";
@@ -103,9 +100,10 @@ static struct first first_owner(const struct lab_cell *c)
         return (struct first){.why = "its data is on disk, and what got no answer is sent again"};
     case LAB_LOST_ACK:
         return (struct first){.gone = true,
-                              .did = 1,
+                              .did = !inside,
                               .marker = RECORDED,
-                              .why = "the effect is done, the store does not know"};
+                              .why = inside ? "its effect was not committed"
+                                            : "the effect is done, the store does not know"};
     default: break;
     }
     if (c->fault == LAB_FREEZE && c->mode == EMQ_FIRE_AND_FORGET)
