@@ -8,7 +8,7 @@
 #define CLI_VERBS(X)                                                                             \
     X(add) X(work) X(run) X(take) X(extend) X(settle) X(wait) X(ls) X(show) X(stats) X(why)      \
     X(logs) X(tail) X(retry) X(promote) X(cancel) X(rm) X(edit) X(pause) X(resume) X(drain) X(clean)     \
-    X(obliterate) X(sweep) X(dedup) X(effect) X(lab) X(help) X(completion) X(version)
+    X(obliterate) X(sweep) X(dedup) X(effect) X(fsck) X(doctor) X(explain) X(lab) X(help) X(completion) X(version)
 /* clang-format on */
 
 #define DECLARE(verb) extern const struct cli_verb cli_verb_##verb;

@@ -191,6 +191,9 @@ LOOK_AT_NOTHING(events)
 LOOK_AT_NOTHING(history)
 LOOK_AT_NOTHING(dump)
 LOOK_AT_NOTHING(markers)
+LOOK_AT_NOTHING(suspects)
+LOOK_AT_NOTHING(mend) /* the store is out of order on purpose */
+LOOK_AT_NOTHING(facts)
 #undef LOOK_AT_NOTHING
 
 #define CHECK_ACT(act, mutating)                                                             \

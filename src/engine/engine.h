@@ -21,6 +21,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "model/job.h"
 #include "model/opts.h"
 #include "model/url.h"
@@ -302,7 +303,7 @@ enum emq__marker_state {
     EMQ__MARKER_FRESH = 1, /* this very call claimed it */
     EMQ__MARKER_DONE,
     EMQ__MARKER_IN_DOUBT, /* claimed by an earlier hand-out, whose lock is gone; never marked done */
-    EMQ__MARKER_BUSY      /* claimed by this very hand-out before, not done; in lists: by the living one */
+    EMQ__MARKER_BUSY /* claimed by this very hand-out before, not done; in lists: by the living one */
 };
 struct emq__marker {
     emq_str id, step;
@@ -334,7 +335,7 @@ struct emq__mark_req {
     enum emq__mark_kind kind;
     emq_str fingerprint;        /* CLAIM, TAKE_OVER */
     struct emq__payload result; /* DONE, SETTLE */
-    int64_t keep_ms;            /* >= 1, how long it is known from now on; CLAIM, TAKE_OVER, DONE, SETTLE */
+    int64_t keep_ms; /* >= 1, how long it is known from now on; CLAIM, TAKE_OVER, DONE, SETTLE */
 };
 struct emq__mark_res {
     int64_t now_ms;
@@ -366,8 +367,9 @@ struct emq__effect_req {
 };
 struct emq__effect_res {
     int64_t now_ms;
-    emq_status outcome; /* EMQ_OK, EMQ_LOST, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_FAILED, EMQ_TIMEOUT */
-    int state;          /* of the job after it */
+    emq_status
+        outcome; /* EMQ_OK, EMQ_LOST, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_FAILED, EMQ_TIMEOUT */
+    int state;   /* of the job after it */
 };
 
 /* ---- a queue ----------------------------------------------------------------------------- */
@@ -548,6 +550,71 @@ struct emq__dump_res {
     int64_t stray; /* rows or keys that belong to no job: logs, locks, lists; must be 0 */
 };
 
+/* ---- looking after ----------------------------------------------------------------------- */
+
+/* What a slice of a reading shows to be against docs/protocol.md section 10.2, or against the store's own
+ * schema. Other acts may have come between the parts of it: only mend() knows. */
+struct emq__suspect {
+    emq_str flaw; /* the kind, a short name */
+    emq_str id;   /* the job; empty = of none */
+    emq_str key;  /* for mend(): the engine's own */
+    emq_str text; /* what is wrong */
+};
+struct emq__suspects_req {
+    emq_str prefix, queue; /* queue empty: what belongs to no queue of the store */
+    emq_str after;         /* empty, then `next` of the answer before */
+    struct emq__suspect_ids
+        *met; /* of one walk: {0} at first; the caller ends it with emq__suspects_end() */
+};
+/* A walk over a queue: each call a slice of some thousand jobs. */
+struct emq__suspects_res {
+    int64_t now_ms;
+    struct emq__suspect *suspects;
+    size_t n;
+    emq_str next; /* empty: the walk is over */
+};
+/* What an engine remembers of a walk: some 60 bytes a job. */
+struct emq__suspect_ids {
+    struct emq__map places;
+};
+static inline void emq__suspects_end(struct emq__suspect_ids *met)
+{
+    emq__map_free(&met->places);
+}
+
+enum emq__mended {
+    EMQ__MEND_HEALTHY = 1, /* it is no violation, or none any more */
+    EMQ__MEND_BROKEN,
+    EMQ__MEND_REPAIRED
+};
+/* Looks at one suspect, and with `repair` makes it good, in the same act. What can't be made good without
+ * losing or inventing something stays broken. Doing it twice does no harm. */
+struct emq__mend_req {
+    emq_str prefix, queue;
+    const struct emq__suspect *suspect;
+    bool repair;
+};
+struct emq__mend_res {
+    int64_t now_ms;
+    int32_t outcome; /* an emq__mended */
+    emq_str
+        remedy; /* BROKEN, REPAIRED: what would be, or was, done; empty = it can't be repaired */
+    bool waits; /* BROKEN: a worker's sweep would make it good; it counts when none does */
+};
+
+/* What a doctor asks about the store: names and values, both plain text. The names are in lab/doctor.c. */
+struct emq__fact {
+    emq_str name, value;
+};
+struct emq__facts_req {
+    emq_str prefix;
+};
+struct emq__facts_res {
+    int64_t now_ms;
+    struct emq__fact *facts;
+    size_t n;
+};
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 /* name, mutating. Everything that must exist per act is generated from this list. */
@@ -556,7 +623,8 @@ struct emq__dump_res {
     X(add, 1) X(publish, 1) X(take, 1) X(settle, 1) X(extend, 1) X(claims, 0) X(sweep, 1)        \
     X(promote, 1) X(wait, 0) X(wake, 0) X(write, 1) X(change, 1) X(bulk, 1) X(obliterate, 1)     \
     X(dedup, 1) X(meta, 1) X(jobs, 0) X(stats, 0) X(find, 0) X(queues, 0) X(logs, 0)             \
-    X(events, 0) X(history, 0) X(dump, 0) X(mark, 1) X(markers, 0)
+    X(events, 0) X(history, 0) X(dump, 0) X(mark, 1) X(markers, 0)                   \
+    X(suspects, 0) X(mend, 1) X(facts, 0)
 /* clang-format on */
 
 struct emq__engine_ops {

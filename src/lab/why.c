@@ -7,10 +7,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "model/duration.h"
-
-/* A fence and its event are written by one act; a group of acts may wait for the disk in between. */
-enum { SAME_ACT_MS = 2000 };
 
 const char *emq__handout_end_name(enum emq__handout_end end)
 {
@@ -18,18 +14,6 @@ const char *emq__handout_end_name(enum emq__handout_end end)
                                         "retried", "released", "lost"};
 
     return names[end];
-}
-
-struct why {
-    struct emq__why *out;
-    struct emq__trails trails;
-    struct emq__arena *mem;
-    emq_error *err;
-};
-
-static bool is(const struct emq__trail *t, const char *what)
-{
-    return emq__str_is(t->what, what);
 }
 
 /* ---- hand-outs --------------------------------------------------------------------------- */
@@ -71,7 +55,7 @@ static struct emq__handout *handout_near(struct why *w, int64_t at_ms)
 {
     struct emq__why *out = w->out;
     struct emq__handout *best = NULL;
-    int64_t best_ms = SAME_ACT_MS;
+    int64_t best_ms = EMQ__SAME_ACT_MS;
 
     for (size_t i = 0; i < out->n_handouts; i++) {
         struct emq__handout *h = &out->handouts[i];
@@ -88,7 +72,7 @@ static struct emq__handout *handout_near(struct why *w, int64_t at_ms)
     return best;
 }
 
-static struct emq__handout *handout_of_fence(struct why *w, int64_t fence)
+static struct emq__handout *handout_of_fence(const struct why *w, int64_t fence)
 {
     for (size_t i = 0; i < w->out->n_handouts; i++)
         if (w->out->handouts[i].fence == fence)
@@ -96,16 +80,7 @@ static struct emq__handout *handout_of_fence(struct why *w, int64_t fence)
     return NULL;
 }
 
-static const struct emq__handout *handout_of_event(const struct why *w, size_t event)
-{
-    const struct emq__handout *h = w->out->handouts;
-
-    while (h->event != event)
-        h++;
-    return h;
-}
-
-static struct emq__handout *handout_of(struct why *w, emq_str token)
+struct emq__handout *emq__handout_of(const struct why *w, emq_str token)
 {
     emq_str worker;
     int64_t fence;
@@ -163,7 +138,7 @@ static emq_status find_handouts(struct why *w)
 
 static void end_by_history(struct why *w, struct emq__trail *t)
 {
-    struct emq__handout *h = handout_of(w, t->who);
+    struct emq__handout *h = emq__handout_of(w, t->who);
     static const char word[] = "renewals had stopped for ";
 
     if (h && is(t, "refused")) {
@@ -237,7 +212,7 @@ static void find_ends(struct why *w)
     if (!j || out->n_handouts == 0)
         return;
     struct emq__handout *last = &out->handouts[out->n_handouts - 1];
-    if (j->state == EMQ_ACTIVE && last->at_ms >= j->processed_at_ms - SAME_ACT_MS) {
+    if (j->state == EMQ_ACTIVE && last->at_ms >= j->processed_at_ms - EMQ__SAME_ACT_MS) {
         last->end = EMQ__END_RUNNING;
         last->ended_at_ms = 0;
     } else if (last->end == EMQ__END_UNKNOWN && j->finished_at_ms >= last->at_ms) {
@@ -249,187 +224,6 @@ static void find_ends(struct why *w)
         last->reason =
             j->state == EMQ_FAILED_STATE ? emq__detail(j->failed_reason) : EMQ_STR_LIT("");
     }
-}
-
-/* ---- the line of its life ------------------------------------------------------------------ */
-
-static bool entry_add(struct why *w, int64_t at_ms, const char *what, emq_str who, int32_t attempt,
-                      emq_str text)
-{
-    w->out->entries[w->out->n++] = (struct emq__why_entry){at_ms, what, who, text, attempt};
-    return text.ptr != NULL;
-}
-
-static bool say_added(struct why *w, const struct emq__trail *t)
-{
-    const struct emq__job *j = w->out->job;
-    int64_t at_ms = t ? t->at_ms : j->timestamp_at_ms;
-    int64_t off = j && t ? j->timestamp_at_ms - t->at_ms : 0;
-    struct emq__buf b;
-    char span[40];
-
-    emq__buf_init(&b, 4096);
-    emq__buf_text(&b, "added");
-    if (j && j->scheduler.len)
-        emq__buf_printf(&b, " by the scheduler %.*s", EMQ_STR_ARG(j->scheduler));
-    else if (j && j->parent_key.len)
-        emq__buf_printf(&b, " as a child of %.*s", EMQ_STR_ARG(j->parent_key));
-    if (j && j->dedup_id.len)
-        emq__buf_printf(&b, " under the dedup id %.*s", EMQ_STR_ARG(j->dedup_id));
-    if (off > SAME_ACT_MS || off < -SAME_ACT_MS)
-        emq__buf_printf(&b,
-                        "; its creation time is %s %s the store's: its producer gave it, or has "
-                        "another clock",
-                        emq__duration_format(off > 0 ? off : -off, span),
-                        off > 0 ? "ahead of" : "behind");
-    emq_str text = emq__arena_str(w->mem, emq__buf_view(&b));
-    emq__buf_free(&b);
-    return entry_add(w, at_ms, "added", EMQ_STR_LIT(""), 0, text);
-}
-
-static bool say_handout(struct why *w, const struct emq__handout *h)
-{
-    emq_str text;
-
-    if (h->pid)
-        text = emq__arena_printf(
-            w->mem, "attempt %d: taken by %.*s on host %.*s, process %lld, fence %lld", h->attempt,
-            EMQ_STR_ARG(h->worker), EMQ_STR_ARG(h->host), (long long)h->pid, (long long)h->fence);
-    else if (h->worker.len && h->fence)
-        text = emq__arena_printf(w->mem, "attempt %d: taken by %.*s, fence %lld", h->attempt,
-                                 EMQ_STR_ARG(h->worker), (long long)h->fence);
-    else if (h->worker.len)
-        text = emq__arena_printf(w->mem, "attempt %d: taken by %.*s, a worker of BullMQ",
-                                 h->attempt, EMQ_STR_ARG(h->worker));
-    else
-        text = emq__arena_printf(w->mem, "attempt %d: taken; by whom is not known any more",
-                                 h->attempt);
-    return entry_add(w, h->at_ms, "taken", h->worker, h->attempt, text);
-}
-
-static bool say_history(struct why *w, const struct emq__trail *t)
-{
-    static const char *const whats[] = {"refused",  "recovered", "retried",
-                                        "released", "admin",     "note"};
-    const struct emq__handout *h = is(t, "admin") || is(t, "note") ? NULL : handout_of(w, t->who);
-    int32_t n = h ? h->attempt : 0;
-    const char *what = "note";
-    emq_str text;
-
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(whats); i++)
-        if (is(t, whats[i]))
-            what = whats[i];
-    if (is(t, "refused"))
-        text = emq__arena_printf(
-            w->mem,
-            "attempt %d: %.*s came too late and was refused: another owns the job "
-            "or it has ended",
-            n, EMQ_STR_ARG(t->detail));
-    else if (is(t, "recovered"))
-        text = emq__arena_printf(w->mem,
-                                 "attempt %d: its lock had ended; a sweep took the job back", n);
-    else if (is(t, "retried"))
-        text = emq__arena_printf(w->mem, "attempt %d: failed, to be tried again: %.*s", n,
-                                 EMQ_STR_ARG(t->detail));
-    else if (is(t, "released"))
-        text = emq__arena_printf(w->mem, "attempt %d: given back, not charged", n);
-    else if (is(t, "admin"))
-        text =
-            emq__arena_printf(w->mem, "%.*s by %.*s", EMQ_STR_ARG(t->detail), EMQ_STR_ARG(t->who));
-    else
-        text = emq__arena_printf(w->mem, "%.*s says: %.*s", EMQ_STR_ARG(t->who),
-                                 EMQ_STR_ARG(t->detail));
-    return entry_add(w, t->at_ms, what, t->who, n, text);
-}
-
-static bool say_event(struct why *w, const struct emq__trail *t)
-{
-    emq_str text;
-    const char *what = emq__arena_str(w->mem, t->what).ptr;
-
-    if (is(t, "failed"))
-        text = emq__arena_printf(w->mem, "failed for good: %.*s", EMQ_STR_ARG(t->detail));
-    else if (is(t, "delayed") && t->due_at_ms > t->at_ms) {
-        char span[40];
-        text = emq__arena_printf(w->mem, "delayed for %s",
-                                 emq__duration_format(t->due_at_ms - t->at_ms, span));
-    } else if (is(t, "stalled"))
-        text = emq__arena_printf(w->mem, "its lock had ended (stalled)");
-    else if (is(t, "deduplicated") || is(t, "debounced"))
-        text = emq__arena_printf(w->mem, "an add under its dedup id %.*s was dropped",
-                                 EMQ_STR_ARG(t->detail));
-    else if (is(t, "duplicated"))
-        text = emq__arena_printf(w->mem, "an add under its id was dropped");
-    else if (t->prev.len)
-        text =
-            emq__arena_printf(w->mem, "%.*s, was %.*s", EMQ_STR_ARG(t->what), EMQ_STR_ARG(t->prev));
-    else
-        text = emq__arena_str(w->mem, t->what);
-    return what && entry_add(w, t->at_ms, what, EMQ_STR_LIT(""), 0, text);
-}
-
-/* The history tells better what these events tell too. */
-static bool told_by_history(const struct why *w, const struct emq__trail *t)
-{
-    enum { NEAR_MS = 100 };
-
-    if (!(is(t, "stalled") || (is(t, "waiting") && emq__str_is(t->prev, "active"))))
-        return false;
-    for (size_t i = 0; i < w->trails.n; i++) {
-        const struct emq__trail *h = &w->trails.list[i];
-        if (!h->event && (is(h, "recovered") || is(h, "retried") || is(h, "released")) &&
-            h->at_ms - t->at_ms < NEAR_MS && t->at_ms - h->at_ms < NEAR_MS)
-            return true;
-    }
-    return false;
-}
-
-/* Insertion keeps the order of what happened in one millisecond. */
-static void sort_entries(struct emq__why_entry *e, size_t n)
-{
-    for (size_t i = 1; i < n; i++) {
-        struct emq__why_entry x = e[i];
-        size_t k = i;
-        for (; k > 0 && e[k - 1].at_ms > x.at_ms; k--)
-            e[k] = e[k - 1];
-        e[k] = x;
-    }
-}
-
-static emq_status tell(struct why *w)
-{
-    struct emq__why *out = w->out;
-    bool ok = true, added = false;
-
-    out->entries =
-        emq__arena_zalloc(w->mem, w->trails.n + out->n_handouts + 1, sizeof *out->entries);
-    if (!out->entries)
-        return emq__no_memory("why", w->err);
-    for (size_t i = 0; ok && i < w->trails.n; i++) {
-        const struct emq__trail *t = &w->trails.list[i];
-        if (!t->event)
-            continue;
-        if (is(t, "active")) {
-            ok = say_handout(w, handout_of_event(w, i + 1));
-        } else if (is(t, "added")) {
-            ok = say_added(w, t);
-            added = true;
-        } else if (!told_by_history(w, t)) {
-            ok = say_event(w, t);
-        }
-    }
-    if (ok && !added && out->job)
-        ok = say_added(w, NULL);
-    for (size_t i = 0; ok && i < w->trails.n; i++)
-        if (!w->trails.list[i].event)
-            ok = say_history(w, &w->trails.list[i]);
-    for (size_t i = 0; ok && i < out->n_handouts; i++)
-        if (!out->handouts[i].event)
-            ok = say_handout(w, &out->handouts[i]);
-    if (!ok)
-        return emq__no_memory("why", w->err);
-    sort_entries(out->entries, out->n);
-    return EMQ_OK;
 }
 
 /* ---- why more than once -------------------------------------------------------------------- */
@@ -529,6 +323,6 @@ emq_status emq__why(emq_client *c, emq_str queue, emq_str id, struct emq__arena 
     if (s != EMQ_OK)
         return s;
     find_ends(&w);
-    s = tell(&w);
+    s = emq__why_tell(&w);
     return s == EMQ_OK ? find_reasons(&w) : s;
 }

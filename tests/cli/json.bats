@@ -56,6 +56,16 @@ works() {
         ;;
     effect) emq effect resolve effect job pay --done x >/dev/null && try effect ls effect ;;
     why) try why why job ;;
+    fsck)
+        expect 0 emq fsck --json
+        [ -z "$output" ] && json_lines "$stderr"
+        ;;
+    explain) try explain explain ;;
+    doctor)
+        run --separate-stderr emq doctor --json
+        [ "$status" -le 1 ] && json_lines "$output"
+        ;;
+    lab) try lab --mode at-least-once --effect plain --fault kill --point P0 ;;
     help) try help && try help add ;;
     completion) try completion bash ;;
     version) try version ;;
@@ -82,7 +92,10 @@ fails() {
     why) run --separate-stderr emq why --json q nobody ;;
     tail) run --separate-stderr emq tail --json q --after yesterday ;;
     retry | promote | cancel | rm | edit | clean) run --separate-stderr emq "$1" --json q ;;
-    stats | pause | resume | drain | sweep) run --separate-stderr emq "$1" --json a:b ;;
+    doctor) run --separate-stderr emq doctor --json q ;;
+    explain) run --separate-stderr emq explain --json nothing ;;
+    stats | fsck | pause | resume | drain | sweep) run --separate-stderr emq "$1" --json a:b ;;
+    lab) run --separate-stderr emq lab --json nothing ;;
     obliterate) run --separate-stderr emq obliterate --json q ;;
     effect) run --separate-stderr emq effect --json show q none ;;
     dedup) run --separate-stderr emq dedup --json show q none ;;

@@ -71,6 +71,12 @@ ENGINE_TEST(every_act_tells_the_stores_clock)
     TELLS(mark, QUEUE, .id = id, .auth.admin = S("root"), .kind = EMQ__MARK_SETTLE,
           .keep_ms = 1000);
     TELLS(markers, QUEUE, .limit = 10);
+    struct emq__suspect_ids met = {0};
+    struct emq__suspect suspect = {.flaw = S("none"), .key = S("none")};
+    TELLS(suspects, QUEUE, .met = &met);
+    TELLS(mend, QUEUE, .suspect = &suspect);
+    TELLS(facts, .prefix = FX_PREFIX);
+    emq__suspects_end(&met);
     TELLS(obliterate, QUEUE, .force = true, .limit = 1000);
     CHECK_INT(seen, ACTS);
 }

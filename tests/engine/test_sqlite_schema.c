@@ -250,7 +250,7 @@ static bool may_scan(const char *name)
 {
     static const char *const list[] = {"schema_create", "schema_tables", "stage_expired"};
 
-    if (strncmp(name, "dump_", 5) == 0)
+    if (strncmp(name, "dump_", 5) == 0 || strncmp(name, "fsck_", 5) == 0)
         return true;
     for (size_t i = 0; i < EMQ_ARRAY_LEN(list); i++)
         if (strcmp(name, list[i]) == 0)

@@ -165,6 +165,8 @@ emq_status rd_where(struct rd_engine *e, const struct rd_link *l, struct emq__mo
 
 /* info.c: asks the first node what it is. */
 emq_status rd_info_read(struct rd_engine *e, emq_error *err);
+/* "name:value\r\n" of INFO's text; "" when it is not there. */
+emq_str rd_info_field(emq_str text, const char *name);
 
 /* ---- script.c ------------------------------------------------------------------------------------ */
 

@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-/* "name:value\r\n" of INFO's text; "" when it is not there. */
-static emq_str field(emq_str text, const char *name)
+emq_str rd_info_field(emq_str text, const char *name)
 {
     size_t n = strlen(name);
 
@@ -45,7 +44,8 @@ static bool at_least(emq_str version, int64_t major, int64_t minor)
 
 static emq_status check_version(emq_str info, emq_error *err)
 {
-    emq_str valkey = field(info, "valkey_version"), redis = field(info, "redis_version");
+    emq_str valkey = rd_info_field(info, "valkey_version"),
+            redis = rd_info_field(info, "redis_version");
 
     if (valkey.len > 0)
         return at_least(valkey, 7, 2)
@@ -61,14 +61,15 @@ static emq_status check_version(emq_str info, emq_error *err)
 
 static void tell(const struct rd_engine *e, emq_str info)
 {
-    emq_str policy = field(info, "maxmemory_policy"), valkey = field(info, "valkey_version");
-    emq_str version = valkey.len > 0 ? valkey : field(info, "redis_version");
-    bool aof = emq__str_is(field(info, "aof_enabled"), "1");
+    emq_str policy = rd_info_field(info, "maxmemory_policy"),
+            valkey = rd_info_field(info, "valkey_version");
+    emq_str version = valkey.len > 0 ? valkey : rd_info_field(info, "redis_version");
+    bool aof = emq__str_is(rd_info_field(info, "aof_enabled"), "1");
 
     emq__log_write(&e->log, EMQ_LOG_DEBUG,
                    "%s %.*s, maxmemory-policy %.*s, appendonly %s, last snapshot %.*s",
                    valkey.len > 0 ? "Valkey" : "Redis", EMQ_STR_ARG(version), EMQ_STR_ARG(policy),
-                   aof ? "yes" : "no", EMQ_STR_ARG(field(info, "rdb_last_save_time")));
+                   aof ? "yes" : "no", EMQ_STR_ARG(rd_info_field(info, "rdb_last_save_time")));
     if (policy.len > 0 && !emq__str_is(policy, "noeviction"))
         emq__log_write(
             &e->log, EMQ_LOG_WARN,
@@ -96,16 +97,17 @@ emq_status rd_info_read(struct rd_engine *e, emq_error *err)
     }
     if (s == EMQ_OK)
         s = check_version(info, &why);
-    if (s == EMQ_OK && e->cfg.mode == RD_PLAIN && emq__str_is(field(info, "role"), "slave") &&
-        !emq__str_is(field(info, "slave_read_only"), "0"))
+    if (s == EMQ_OK && e->cfg.mode == RD_PLAIN &&
+        emq__str_is(rd_info_field(info, "role"), "slave") &&
+        !emq__str_is(rd_info_field(info, "slave_read_only"), "0"))
         s = emq__fail(&why, EMQ_E_REFUSED, 0, "open",
                       "the server is a read-only replica of %.*s:%.*s: name the primary, or use "
                       "redis+sentinel:",
-                      EMQ_STR_ARG(field(info, "master_host")),
-                      EMQ_STR_ARG(field(info, "master_port")));
+                      EMQ_STR_ARG(rd_info_field(info, "master_host")),
+                      EMQ_STR_ARG(rd_info_field(info, "master_port")));
     if (s == EMQ_OK) {
         tell(e, info);
-        e->cluster = e->cluster || emq__str_is(field(info, "cluster_enabled"), "1");
+        e->cluster = e->cluster || emq__str_is(rd_info_field(info, "cluster_enabled"), "1");
     } else if (err) {
         *err = why;
     }

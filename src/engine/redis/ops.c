@@ -60,6 +60,9 @@ HARMLESS(events)
 HARMLESS(history)
 HARMLESS(dump)
 HARMLESS(markers)
+HARMLESS(suspects)
+HARMLESS(mend)
+HARMLESS(facts)
 
 /* The act may have been done although this process could not hold the answer. */
 static emq_status no_memory(bool sent, emq_error *err)
@@ -104,6 +107,9 @@ SILENT(history)
 SILENT(dump)
 SILENT(mark)
 SILENT(markers)
+SILENT(suspects)
+SILENT(facts)
+RINGS(mend)
 
 static void after_sweep(struct rd_engine *e, const struct emq__sweep_req *req,
                         const struct emq__sweep_res *res)

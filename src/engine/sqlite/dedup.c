@@ -231,9 +231,8 @@ static emq_status next_get(struct sq_tx *tx, const struct sq_queue *q, emq_str d
     return s;
 }
 
-/* Adds the kept duplicate; the id it was given then, or the counter's if that is taken by now. */
-static emq_status next_add(struct sq_tx *tx, struct sq_queue *q, emq_str dedup_id,
-                           struct emq__arena *mem, emq_error *err)
+emq_status sq_dedup_next_add(struct sq_tx *tx, struct sq_queue *q, emq_str dedup_id,
+                             struct emq__arena *mem, emq_error *err)
 {
     struct sq_new j = {.dedup_id = dedup_id, .timestamp_at_ms = tx->now_ms};
     bool found = false, exists = false;
@@ -273,6 +272,6 @@ emq_status sq_dedup_finished(struct sq_tx *tx, struct sq_queue *q, const struct 
     if (s != EMQ_OK)
         return s;
     if (key.has_next)
-        return next_add(tx, q, row->dedup_id, mem, err);
+        return sq_dedup_next_add(tx, q, row->dedup_id, mem, err);
     return key.expires_at_ms == 0 ? drop(tx, q, SQ_SQL_dedup_delete, row->dedup_id, err) : EMQ_OK;
 }

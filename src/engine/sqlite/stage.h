@@ -78,6 +78,11 @@ emq_status sq_dedup_admit(struct sq_tx *tx, struct sq_queue *q, const struct sq_
 emq_status sq_dedup_finished(struct sq_tx *tx, struct sq_queue *q, const struct sq_row *row,
                              struct emq__arena *mem, emq_error *err);
 
+/* Adds the kept duplicate, which holds the dedup id then: under the id it was given, or the counter's if that is
+ * taken by now. Without one the dedup id ends. */
+emq_status sq_dedup_next_add(struct sq_tx *tx, struct sq_queue *q, emq_str dedup_id,
+                             struct emq__arena *mem, emq_error *err);
+
 /* Deletes a row and its side rows; no counter (row.c). */
 emq_status sq_delete_rows(struct sq_tx *tx, int64_t jid, int32_t side, int32_t logs,
                           emq_error *err);

@@ -1,0 +1,247 @@
+-- What must be true of an id in a place, of a key, and of the queue itself (docs/protocol.md section 10.2).
+-- Looked at by suspects.lua slice by slice, and by mend.lua once more before it repairs.
+--@include lib/base.lua
+
+local LIST = {wait = true, paused = true, active = true}
+local PLACES = {"wait", "paused", "active", "delayed", "prioritized", "waiting-children", "completed", "failed"}
+local KIND = {wait = "list", paused = "list", active = "list", delayed = "zset", prioritized = "zset",
+              ["waiting-children"] = "zset", completed = "zset", failed = "zset", stalled = "set",
+              ["repeat"] = "zset", meta = "hash", events = "stream", marker = "zset", id = "string",
+              pc = "string", limiter = "string", ["stalled-check"] = "string"}
+local SIDE = {lock = "string", logs = "list", dependencies = "set", processed = "hash", failed = "hash",
+              unsuccessful = "zset"}
+local OVERDUE_MS = 10000
+
+local function is_json(text)
+  if #text > 65536 then
+    return true
+  end
+  local read, why = pcall(cjson.decode, text)
+  return read or string.find(tostring(why), "nested", 1, true) ~= nil
+end
+
+local function is_record(id)
+  return try("HEXISTS", B .. id, "timestamp") == 1
+end
+
+local function is_active(id)
+  return call("LPOS", B .. "active", id) and true or false
+end
+
+-- Everywhere an id is, one entry a time that it is there.
+local function where(id)
+  local at = {}
+  for _, place in ipairs(PLACES) do
+    local key = B .. place
+    local n = 0
+    if LIST[place] then
+      n = #call("LPOS", key, id, "COUNT", "0")
+    elseif call("ZSCORE", key, id) then
+      n = 1
+    end
+    for _ = 1, n do
+      at[#at + 1] = place
+    end
+  end
+  return at
+end
+
+-- A child that its parent waits for and that is not there; on a cluster it may be on another node.
+local function lost_child(key)
+  for _, child in ipairs(call("SSCAN", key .. ":dependencies", "0", "COUNT", "1000")[2]) do
+    if try("EXISTS", child) == 0 then
+      return child
+    end
+  end
+end
+
+local function flaw_of_active(id, tk)
+  local key = B .. id .. ":lock"
+  local lock = call("GET", key)
+  if lock and call("PTTL", key) == -1 then
+    return "lock"
+  end
+  local fence = tonumber(string.match(tk or "", ":(%d+)$") or 0)
+  if fence > queue(B).fence then
+    return "fence"
+  end
+  return not lock and "stalled" or nil
+end
+
+local function flaw_of_finished(place, id, finished_on, score)
+  local at, key = tonumber(finished_on or 0) or 0, B .. id
+  if at - score >= 2 or score - at >= 2 then -- fractions keep the order inside a millisecond
+    return "finished"
+  end
+  if place == "completed" then
+    local value = call("HGET", key, "returnvalue")
+    return not (value and is_json(value)) and "result" or nil
+  elseif call("HEXISTS", key, "failedReason") == 0 then
+    return "reason"
+  end
+  return call("HEXISTS", key, "defa") == 1 and "deferred" or nil
+end
+
+-- The first flaw of an id in a place, and what it is about; nil: none.
+local function flaw_at(place, id, score)
+  if LIST[place] and string.sub(id, 1, 2) == "0:" then
+    return nil -- a wake-up of BullMQ before 5
+  end
+  local key = B .. id
+  local kind = call("TYPE", key).ok
+  if kind ~= "hash" and kind ~= "none" then
+    return "type", "the record is a " .. kind
+  end
+  local h = call("HMGET", key, "name", "opts", "timestamp", "finishedOn", "priority", "emq:tk")
+  local data = call("HEXISTS", key, "data") == 1
+  if not data then
+    return h[1] and h[3] and "data" or "ghost"
+  elseif not h[1] or not h[2] or not h[3] then
+    return "record"
+  elseif place == "completed" or place == "failed" then
+    return flaw_of_finished(place, id, h[4], score)
+  elseif h[4] and not call("ZSCORE", B .. "completed", id) and not call("ZSCORE", B .. "failed", id) then
+    return "unfinished"
+  elseif place == "active" then
+    return flaw_of_active(id, h[6])
+  elseif place == "delayed" then
+    return score >= 1e12 and score < 1e13 and "due" or nil
+  elseif place == "prioritized" then
+    local priority = floor(score / 4294967296)
+    return (priority < 1 or priority ~= tonumber(h[5] or 0)) and "priority" or nil
+  elseif place == "waiting-children" then
+    if call("SCARD", key .. ":dependencies") == 0 then
+      return "parent"
+    end
+    local child = lost_child(key)
+    return child and "child" or nil, child
+  end
+  return nil
+end
+
+-- A stage that may still be published, or is being so.
+local function stage_lives(mark)
+  local born, key = string.match(mark, "^(%d+) %d+ (.*)$")
+  if not born then
+    return false
+  end
+  local first = try("LINDEX", key, "0")
+  return type(first) == "table" or first == "b" .. born or try("EXISTS", key .. ":" .. born) ~= 0
+end
+
+local function flaw_of_hash(rest)
+  local key = B .. rest
+  local h = call("HMGET", key, "name", "timestamp", "emq:stage")
+  if h[3] then
+    return not stage_lives(h[3]) and "staged" or nil, rest
+  elseif h[2] or call("HEXISTS", key, "data") == 1 then
+    return nil, rest, true
+  elseif string.sub(rest, 1, 7) == "repeat:" then
+    return not call("ZSCORE", B .. "repeat", string.sub(rest, 8)) and "scheduler" or nil, "", string.sub(rest, 8)
+  elseif string.find(rest, ":", 1, true) then
+    return nil
+  end
+  for _, field in ipairs({"progress", "stacktrace", "failedReason", "ats", "atm", "returnvalue", "processedOn",
+                          "finishedOn", "priority", "delay"}) do
+    if call("HEXISTS", key, field) == 1 then
+      return "debris", rest
+    end
+  end
+end
+
+local function flaw_of_dedup(key, d)
+  local owner = call("GET", key)
+  local h = call("HMGET", B .. owner, "timestamp", "finishedOn")
+  if call("PTTL", key) == -1 and (not h[1] or h[2]) then
+    return "dedup-owner", owner, d
+  end
+end
+
+-- Of a key of the queue, by what is behind B: its flaw, the job, what it is about. Without a flaw, and
+-- a third value: the record of a job, which must be in a place.
+local function flaw_of_key(rest)
+  local key = B .. rest
+  local kind = call("TYPE", key).ok
+  if kind == "none" or KIND[rest] then
+    return nil
+  end
+  local d, next = string.match(rest, "^de:(.*)$"), string.match(rest, "^dn:(.*)$")
+  if d and kind == "string" then
+    return flaw_of_dedup(key, d)
+  elseif next and kind == "hash" then
+    return call("EXISTS", B .. "de:" .. next) == 0 and "dedup-next" or nil, call("HGET", key, "jid") or "", next
+  end
+  local id, side = string.match(rest, "^(.+):(%a+)$")
+  if id and SIDE[side] == kind and not is_record(rest) then
+    if not is_record(id) then
+      return "leftover", id, rest
+    elseif side == "lock" and not is_active(id) then
+      return "lock-left", id
+    end
+    return nil
+  end
+  if kind == "hash" and string.sub(rest, 1, 8) ~= "metrics:" then
+    return flaw_of_hash(rest)
+  end
+end
+
+local function waits_unmarked()
+  local q = queue(B)
+  if q.paused or call("EXISTS", B .. "marker") == 1 or call("LLEN", B .. "active") > 0 or
+     (call("PTTL", B .. "limiter") > 0) then
+    return false
+  end
+  if call("LLEN", B .. "wait") + call("ZCARD", B .. "prioritized") > 0 then
+    return true
+  end
+  local head = call("ZRANGE", B .. "delayed", 0, 0, "WITHSCORES")[2]
+  return head and tonumber(head) / 4096 < now_ms - OVERDUE_MS or false
+end
+
+-- The flaws of the queue itself: {flaw, job, about, ...}.
+local function flaws_of_queue()
+  local out = {}
+  local function add(flaw, id, about)
+    out[#out + 1], out[#out + 2], out[#out + 3] = flaw, id, about
+  end
+  if call("EXISTS", B .. "limiter") == 1 and call("PTTL", B .. "limiter") == -1 then
+    add("limiter", "", "")
+  end
+  if waits_unmarked() then
+    add("marker", "", "")
+  end
+  for i, id in ipairs(call("SMEMBERS", B .. "stalled")) do
+    if i <= 1000 and not is_active(id) then
+      add("mark", id, "")
+    end
+  end
+  for _, sid in ipairs(call("ZRANGE", B .. "repeat", 0, 999)) do
+    if not string.find(sid, ":", 1, true) and call("EXISTS", B .. "repeat:" .. sid) == 0 then
+      add("schedule", "", sid)
+    end
+  end
+  if call("EXISTS", B .. "meta") == 0 then
+    for _, place in ipairs(PLACES) do
+      if call("EXISTS", B .. place) == 1 then
+        add("meta", "", "")
+        break
+      end
+    end
+  end
+  return out
+end
+
+-- An event that BullMQ's readers could not read.
+local function flaw_of_event(entry)
+  local f = {}
+  for i = 1, #entry[2], 2 do
+    f[entry[2][i]] = entry[2][i + 1]
+  end
+  local value = nil
+  if f.event == "completed" then
+    value = f.returnvalue or ""
+  elseif f.event == "progress" then
+    value = f.data or ""
+  end
+  return value and not is_json(value) and "event" or nil, f.jobId or ""
+end

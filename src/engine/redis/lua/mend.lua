@@ -1,0 +1,220 @@
+-- mend: looks at one suspect again, and repairs it
+-- KEYS[1]  the queue's meta key
+-- ARGV[4]  its flaw
+-- ARGV[5]  the job
+-- ARGV[6]  its key: "at <place>", "key <what is behind B>", "event <id>", "type <key>", "queue", "twice", "nowhere",
+--          "counter <number>"
+-- ARGV[7]  1 = repair
+-- reply    {now_ms, 1 = it is broken}
+-- calls    12, and the search for the job in long lists
+--@include lib/flaws.lua
+--@include lib/stall.lua
+--@include lib/active.lua
+
+local flaw, id, word, rest = ARGV[4], ARGV[5], string.match(ARGV[6], "^(%S+) ?(.*)$")
+local q, key = queue(B), B .. ARGV[5]
+
+local function rank_or_score(place)
+  if LIST[place] then
+    return call("LPOS", B .. place, id)
+  end
+  return tonumber(call("ZSCORE", B .. place, id) or nil)
+end
+
+-- Is it still so? And what the flaw is about.
+local function look()
+  if word == "at" then
+    local there = rank_or_score(rest)
+    if not there then
+      return false
+    end
+    local is, about = flaw_at(rest, id, there)
+    return is == flaw, about
+  elseif word == "key" then
+    local is, _, about = flaw_of_key(rest)
+    return is == flaw, about
+  elseif word == "event" then
+    local entry = call("XRANGE", B .. "events", rest, rest)[1]
+    return entry and flaw_of_event(entry) == flaw
+  elseif word == "type" then
+    local is = call("TYPE", B .. rest).ok
+    return is ~= "none" and is ~= KIND[rest]
+  elseif word == "twice" then
+    return #where(id) > 1
+  elseif word == "nowhere" then
+    local is, _, job = flaw_of_key(id)
+    return not is and job == true and #where(id) == 0
+  elseif word == "counter" then
+    return (tonumber(call("GET", B .. "id") or 0) or 0) < (tonumber(rest) or 0)
+  end
+  local flaws = flaws_of_queue()
+  for i = 1, #flaws, 3 do
+    if flaws[i] == flaw and flaws[i + 1] == id then
+      return true
+    end
+  end
+  return false
+end
+
+local function leave(place)
+  if LIST[place] then
+    call("LREM", B .. place, 0, id)
+  else
+    call("ZREM", B .. place, id)
+  end
+end
+
+-- Into the place that the record speaks for.
+local function put_back()
+  local h = call("HMGET", key, "finishedOn", "failedReason", "returnvalue", "priority", "delay", "timestamp")
+  local due = (tonumber(h[6] or 0) or 0) + (tonumber(h[5] or 0) or 0)
+  local priority = tonumber(h[4] or 0) or 0
+  if h[1] then
+    call("ZADD", B .. (h[2] and not h[3] and "failed" or "completed"), h[1], id)
+  elseif call("EXISTS", key .. ":lock") == 1 then
+    call("LPUSH", B .. "active", id)
+  elseif call("SCARD", key .. ":dependencies") > 0 then
+    call("ZADD", B .. "waiting-children", now_text, id)
+  elseif due > now_ms then
+    place_delayed(q, id, due)
+  else
+    place_line(q, id, priority, false)
+    event(q, "waiting", "jobId", id)
+  end
+end
+
+-- It stays where its lock or its end says, else where it will run from.
+local function keep_one()
+  local at, has = where(id), {}
+  for _, place in ipairs(at) do
+    has[place] = true
+  end
+  local keep
+  if has.active and call("EXISTS", key .. ":lock") == 1 then
+    keep = "active"
+  elseif call("HEXISTS", key, "finishedOn") == 1 then
+    keep = has.completed and "completed" or has.failed and "failed"
+  end
+  for _, place in ipairs({"wait", "paused", "prioritized", "delayed", "waiting-children", "active", "completed",
+                          "failed"}) do
+    keep = keep or has[place] and place
+  end
+  local n = 0
+  for _, place in ipairs(at) do
+    if place ~= keep then
+      leave(place)
+    else
+      n = n + 1
+    end
+  end
+  if n > 1 then
+    call("LREM", B .. keep, n - 1, id) -- from the head: the one whose turn comes first stays
+  end
+end
+
+local function rescore_priority()
+  local score, priority = tonumber(call("ZSCORE", B .. "prioritized", id)), tonumber(call("HGET", key, "priority") or 0) or 0
+  if priority >= 1 then
+    call("ZADD", B .. "prioritized", num(priority * PRIORITY + score % PRIORITY), id)
+  elseif score >= PRIORITY then
+    call("HSET", key, "priority", num(floor(score / PRIORITY)))
+  else
+    call("ZREM", B .. "prioritized", id)
+    place_line(q, id, 0, false)
+  end
+end
+
+local function correct_end()
+  local at, score = call("HGET", key, "finishedOn"), tonumber(call("ZSCORE", B .. rest, id))
+  if at and tonumber(at) then
+    call("ZADD", B .. rest, at, id)
+  else
+    call("HSET", key, "finishedOn", num(floor(score)))
+  end
+end
+
+local function take_back()
+  local v = call("HMGET", key, "processedOn", "emq:tk", "emq:cancel", "priority", "stc", "deid", "parentKey", "parent",
+                 "rjk", "defa")
+  local h = {["emq:cancel"] = v[3] or nil, priority = v[4], stc = v[5], deid = v[6] or nil, parentKey = v[7] or nil,
+             parent = v[8] or nil, rjk = v[9] or nil, defa = v[10] or nil}
+  h.token, h.mode = last_token(v[2], v[1])
+  leave_active(q, {id})
+  call("SREM", B .. "stalled", id)
+  stall(q, id, h, {max = 1e9, reason = ""})
+  finish_flush(q)
+end
+
+local function default_fields()
+  call("HSETNX", key, "name", "__default__")
+  call("HSETNX", key, "opts", "{}")
+  call("HSETNX", key, "timestamp", now_text)
+end
+
+local function add_kept(about)
+  if call("EXISTS", B .. "de:" .. about) == 0 then
+    call("SET", B .. "de:" .. about, "?")
+  end
+  dedup_end(q, call("GET", B .. "de:" .. about), about)
+end
+
+local function drop_record()
+  local keys = {}
+  job_keys(keys, q, id)
+  call("DEL", unpack(keys))
+end
+
+local REPAIR = {
+  ghost = function()
+    leave(rest)
+    drop_record()
+  end,
+  record = default_fields,
+  unfinished = function() call("HDEL", key, "finishedOn") end,
+  due = function() call("ZADD", B .. "delayed", num(tonumber(call("ZSCORE", B .. "delayed", id)) * 4096), id) end,
+  priority = rescore_priority,
+  finished = correct_end,
+  result = function()
+    local value = call("HGET", key, "returnvalue")
+    call("HSET", key, "returnvalue", value and cjson.encode(value) or "null")
+  end,
+  reason = function() call("HSET", key, "failedReason", "unknown: the reason was lost") end,
+  deferred = function() call("HDEL", key, "defa") end,
+  lock = function() call("PEXPIRE", key .. ":lock", 30000) end,
+  fence = function()
+    local tk = call("HGET", key, "emq:tk")
+    call("HSET", B .. "meta", "emq:fence", string.match(tk, ":(%d+)$"))
+  end,
+  stalled = take_back,
+  parent = function() release(q, id, key, "waiting-children") end,
+  child = function(about)
+    while about do
+      call("SREM", key .. ":dependencies", about)
+      about = lost_child(key)
+    end
+    release_if_no_children(q, id, key)
+  end,
+  twice = keep_one,
+  nowhere = put_back,
+  staged = drop_record,
+  debris = drop_record,
+  leftover = function() call("DEL", B .. rest) end,
+  ["lock-left"] = function() call("DEL", key .. ":lock") end,
+  ["dedup-owner"] = add_kept,
+  ["dedup-next"] = add_kept,
+  limiter = function() call("DEL", B .. "limiter") end,
+  marker = function()
+    q.wake, q.delayed = true, true
+  end,
+  mark = function() call("SREM", B .. "stalled", id) end,
+  meta = function() call("HSET", B .. "meta", "opts.maxLenEvents", "10000") end,
+  counter = function() call("SET", B .. "id", rest) end,
+  event = function() call("XDEL", B .. "events", rest) end,
+}
+
+local broken, about = look()
+if broken and ARGV[7] == "1" and REPAIR[flaw] then
+  REPAIR[flaw](about)
+  save()
+end
+return {now_ms, broken and 1 or 0}

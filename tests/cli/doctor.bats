@@ -1,0 +1,101 @@
+#!/usr/bin/env bats
+# What a store can lose, and what a queue guarantees.
+load common
+
+on_server() { [ -n "${EMQ_TEST_SERVER:-}" ]; }
+redis() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
+is() { [ "$1" = "$2" ] || { echo "\"$1\" is not \"$2\"" >&2; return 1; }; }
+# Its exit code says whether there is advice; that depends on the machine.
+doctor() { emq doctor --json "$@" >report || [ $? = 1 ]; }
+lost() { jq -r ".lost.$1" report; }
+advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null; }
+
+@test "an embedded store says how it is kept, and what a power cut takes" {
+    on_server && skip "of the embedded store"
+    doctor
+    is "$(jq -r '.facts | [.engine, .memory, .sync, .journal_mode, .path] | join(" ")' report)" \
+        "sqlite no full wal $BOX/queue.db"
+    is "$(lost server)" "there is none"
+    [[ $(lost process) == "nothing that was acknowledged; "* ]]
+    ! advises sync=
+    doctor --url "sqlite:$BOX/queue.db?sync=normal"
+    [[ $(lost machine) == *"in the last moments"* || $(lost machine) == *tmpfs* ]]
+    advises "sync=normal"
+    expect 1 emq doctor --url "sqlite:$BOX/queue.db?sync=off"
+    [[ $output == *"what is lost"*"what to change"*"sync=off"* ]]
+}
+
+@test "a store in memory loses everything with its process" {
+    on_server && skip "of the embedded store"
+    doctor --url sqlite::memory:
+    is "$(lost process)" "everything: the store is in this process's memory"
+}
+
+@test "a program that has the file open by another SQLite is named, our own are not" {
+    on_server && skip "of the embedded store"
+    emq add q 1 >/dev/null
+    emq tail q --wait 1h >/dev/null 3>&- &
+    mkfifo pipe
+    sqlite3 queue.db <pipe 3>&- >shell &
+    shell=$!
+    exec 4>pipe
+    echo 'SELECT count(*) FROM emq_job;' >&4
+    until_true grep -q 1 shell
+    doctor
+    advises "process $shell (sqlite3) has the file open through another SQLite"
+    is "$(jq '[.advice[] | select(contains("another SQLite"))] | length' report)" 1
+    exec 4>&-
+    wait $shell
+    doctor
+    ! advises "another SQLite"
+}
+
+@test "a server says what it keeps on disk, and what it may throw away" {
+    on_server || skip "needs a server"
+    redis CONFIG SET maxmemory-policy allkeys-lru
+    redis CONFIG SET save ''
+    redis CONFIG SET appendonly no
+    doctor
+    advises "maxmemory-policy is allkeys-lru"
+    is "$(lost server)" "everything: it keeps nothing on disk"
+    expect 1 emq doctor
+    redis CONFIG SET maxmemory-policy noeviction
+    redis CONFIG SET appendonly yes
+    redis CONFIG SET appendfsync always
+    doctor
+    ! advises maxmemory-policy
+    is "$(lost server)" "nothing that was acknowledged (append-only file, written out each time)"
+    redis CONFIG SET appendfsync everysec
+    doctor
+    [[ $(lost server) == *"the last second or two"* ]]
+    redis CONFIG SET appendonly no
+    redis CONFIG SET save '3600 1'
+    doctor
+    [[ $(lost server) == "what was acknowledged since its last snapshot"* ]]
+    advises "appendonly is off"
+}
+
+@test "a producer whose clock differs is named with its job" {
+    on_server || skip "needs a server"
+    emq add q 1 --id a >/dev/null
+    doctor
+    ! advises "job a"
+    redis HSET emq:q:a timestamp $(($(date +%s%3N) - 3600000))
+    doctor
+    advises "queue q: job a was added with a time"
+}
+
+@test "explain counts what a crash would make run twice, and until when it is back" {
+    for i in 1 2 3 4; do emq add q $i >/dev/null; done
+    emq take q --lock 1m --json >/dev/null
+    emq take q --lock 1m --json >/dev/null
+    emq take q --lock 1m --mode at-most-once --json >/dev/null
+    expect 0 emq explain q --json
+    is "$(jq -c '[.active, .atLeastOnce, .atMostOnce, .crashTwice, .processTwice, .lockEnded]' <<<"$output")" "[3,2,1,2,1,0]"
+    is "$(jq '.recoveryMs > 5000 and .recoveryMs <= 65000' <<<"$output")" true
+    is "$(emq explain q --stalled-interval 1h --json | jq '.recoveryMs > 3600000')" true
+    expect 0 emq explain q
+    [[ $output == *"a crash of all workers now: 2 may run twice, 1 end failed without running again"* ]]
+    expect 1 emq explain nothing
+    says "there is no queue nothing"
+}
