@@ -177,7 +177,7 @@ struct finder {
     struct emq__arena mem;
     struct emq__job **jobs; /* up to limit */
     size_t n, limit;
-    int64_t skip;  /* by rank, still to be passed over */
+    int64_t skip;  /* by rank, still to be passed over; behind a job: about its rank, 0 = unknown */
     emq_str after; /* of the state in hand */
     int64_t now_ms;
     size_t bytes; /* of the jobs read so far */
@@ -210,13 +210,14 @@ static emq_status find_in_state(struct finder *f, int32_t state, emq_error *err)
             if (!expired(res.jobs[i], res.now_ms, &f->mem))
                 f->jobs[f->n++] = res.jobs[i];
         }
-        f->skip = 0;
+        f->skip = f->skip > 0 || !f->after.len ? f->skip + (int64_t)res.n : 0;
         f->full = f->bytes >= EMQ__BATCH_BYTES && f->n > 0;
         if (f->full || (!res.more && res.n < (size_t)req.limit))
             break;
         f->after = res.jobs[res.n - 1]->id;
     }
     f->after = emq_strn("", 0);
+    f->skip = 0;
     return EMQ_OK;
 }
 
@@ -281,7 +282,7 @@ emq_status emq_find(emq_client *c, emq_str queue, const emq_find_opts *opts, emq
     f.o = &o;
     f.limit = (size_t)o.limit;
     f.after = o.after_id;
-    f.skip = o.after_id.len ? 0 : o.offset;
+    f.skip = o.offset;
     f.jobs = calloc(f.limit, sizeof(struct emq__job *));
     if (!f.jobs)
         return emq__no_memory(where, err);
