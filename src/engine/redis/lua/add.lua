@@ -10,7 +10,7 @@
 --            k keep the last
 -- reply      {now_ms, {outcome, id, state, ...}, number of entries}; instead of the list the first id when all
 --            are new in `wait` with ids that follow each other
--- calls      9, and 3 a job (auto id or free custom id, no dedup)
+-- calls      12, 39, 309 for 1, 10, 100 jobs (9, and 3 a job: auto id or free custom id, no dedup)
 
 --@include lib/base.lua
 local function run()
