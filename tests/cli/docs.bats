@@ -8,13 +8,27 @@ ROOT=$BATS_TEST_DIRNAME/../..
     [ "$status" = 0 ] || { echo "$output" >&2; return 1; }
 }
 
+@test "the costs that the architecture tells are those of the scripts" {
+    without_server
+    local name calls n=0
+    while IFS='|' read -r _ name calls _; do
+        name=$(tr -d ' `' <<<"$name")
+        [ "$(sed -nE 's/^-- calls +//p' "$ROOT/src/engine/redis/lua/$name.lua")" = "$(sed -E 's/^ +| +$//g' <<<"$calls")" ] ||
+            { echo "$name: $calls" >&2; return 1; }
+        n=$((n + 1))
+    done < <(sed -n '/^### Costs on a server/,/^### /p' "$ROOT/ARCHITECTURE.md" | grep '^| `')
+    [ "$n" -eq 8 ]
+}
+
 @test "every verb has a man page that is installed" {
+    without_server
     for verb in $(emq help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
         grep -q "'$verb'" <(sed -n '/^verbs = /,/]/p' "$ROOT/meson.build") || { echo "$verb" >&2; return 1; }
     done
 }
 
 @test "an installed copy builds the examples, shared and static" {
+    without_server
     DESTDIR=$BOX/stage meson install -C "$EMQ_DIR" --no-rebuild --quiet
     local at=$BOX/stage/usr/local
     [ -x "$at/bin/emq" ]

@@ -3,6 +3,7 @@
 load common
 
 @test "an empty value, as of a variable that is not set, is refused" {
+    without_server
     local option
     for option in --id --dedup --group --name --batch --prefix --url; do
         expect 64 emq add q x "$option" ""
@@ -132,6 +133,7 @@ load common
 }
 
 @test "a batch refuses options of one job by name, and nothing is added" {
+    without_server
     echo '{"data":1}' >batch
     local option
     for option in --delay=1h --priority=1 --attempts=2 --id=a --dedup=d --dedup-ttl=1s --dedup-mode=extend \
@@ -220,6 +222,7 @@ load common
 }
 
 @test "help of add names every key of a batch, and each is read" {
+    without_server
     local key
     emq help add >text
     for key in group delay timeout timestamp priority attempts lifo backoff dedup dedupTtl dedupMode \

@@ -2,8 +2,6 @@
 # What only a server has: passwords, and the URL of another variable.
 load common
 
-needs_server() { [ -n "${EMQ_TEST_SERVER:-}" ] || skip "needs a server"; }
-
 @test "a password on the command line is not shown by ps" {
     needs_server
     redis-cli -u "$EMQ_TEST_SERVER" ACL SETUSER ann on '>hush' '~*' '&*' +@all

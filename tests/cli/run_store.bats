@@ -50,7 +50,7 @@ mend_store() {
 }
 
 @test "run ends with 125 while another program holds the store" {
-    [ -z "${EMQ_TEST_SERVER:-}" ] || skip "nobody can hold a server for long"
+    without_server "nobody can hold a server for long"
     emq add q x >/dev/null
     mkfifo hold
     sqlite3 queue.db <hold >held &

@@ -189,6 +189,7 @@ H
 }
 
 @test "bad worker options are refused" {
+    without_server
     expect 64 emq work q
     expect 64 emq work -- true
     expect 64 emq work q --lock 100ms -- true
