@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 /* What one script reads. */
-enum { JOBS_SLICE = 200, STATS_SLICE = 1000, FIND_SLICE = 250, LOGS_SLICE = 4000 };
+enum { JOBS_SLICE = 100, STATS_SLICE = 1000, FIND_SLICE = 100, LOGS_SLICE = 4000 };
 
 struct emq__job *rd_row_job(const struct rd_reply *row, emq_str prefix, emq_str queue,
                             struct emq__arena *mem)

@@ -24,7 +24,7 @@ local stays = c.kind == CANCEL and state == ACTIVE or
               c.kind == PRIORITY_OF and state ~= WAITING and state ~= PRIORITIZED
 -- These put the job back where the search comes by again: all are found before the first is changed.
 local comes_by_again = (c.kind == DELAY or c.kind == PRIORITY_OF) and not stays
-local CHANGED_MAX, LOOK = 250, 40
+local CHANGED_MAX, LOOK = 100, 100
 local q = queue(B)
 
 local stored = receipt_find(session, seq, "bulk")
