@@ -35,12 +35,14 @@ EMQ_TEST(an_idle_worker_whose_marker_was_lost_still_finds_jobs_within_seconds)
     emq_worker *w = wf_start(&b->f, &b->o);
 
     WAIT_FOR(probe_saw(&b->p, "ready:"));
-    (void)raw(b, "local t = redis.call('TIME')[1] * 1000 "
-                 "for _, id in ipairs({'now', 'due'}) do redis.call('HSET', 'emq:q:' .. id, 'name', 'job', "
-                 "'data', '{}', 'opts', '{}', 'timestamp', t, 'delay', 0, 'priority', 0) end "
-                 "redis.call('LPUSH', 'emq:q:wait', 'now') "
-                 "redis.call('ZADD', 'emq:q:delayed', (t + 500) * 4096, 'due') "
-                 "redis.call('HINCRBY', 'emq:q:meta', 'emq:n:added', 2)");
+    (void)raw(
+        b,
+        "local t = redis.call('TIME')[1] * 1000 "
+        "for _, id in ipairs({'now', 'due'}) do redis.call('HSET', 'emq:q:' .. id, 'name', 'job', "
+        "'data', '{}', 'opts', '{}', 'timestamp', t, 'delay', 0, 'priority', 0) end "
+        "redis.call('LPUSH', 'emq:q:wait', 'now') "
+        "redis.call('ZADD', 'emq:q:delayed', (t + 500) * 4096, 'due') "
+        "redis.call('HINCRBY', 'emq:q:meta', 'emq:n:added', 2)");
     WAIT_FOR(wf_state(&b->f, "q", "now") == EMQ_COMPLETED_STATE);
     WAIT_FOR(wf_state(&b->f, "q", "due") == EMQ_COMPLETED_STATE);
     done(b, w);
@@ -316,13 +318,16 @@ static const struct {
     {"redis.call('HSET', key, 'opts', 'garbage{')", NULL},
     {"redis.call('HSET', key, 'opts', '')", NULL},
     {"redis.call('HDEL', key, 'opts')", NULL},
-    {"redis.call('HSET', key, 'opts', '{\"attempts\":{\"a\":1},\"backoff\":[],\"keepLogs\":\"x\"}')", NULL},
+    {"redis.call('HSET', key, 'opts', "
+     "'{\"attempts\":{\"a\":1},\"backoff\":[],\"keepLogs\":\"x\"}')",
+     NULL},
     {"redis.call('HSET', key, 'atm', 'x', 'ats', '-1', 'stc', '9e99')", NULL},
     {"redis.call('HSET', key, 'delay', 'x', 'priority', 'y', 'timestamp', 'z')", NULL},
     {"redis.call('HSET', key, 'stacktrace', 'no json', 'progress', '{', 'failedReason', '')", NULL},
     {"redis.call('HSET', key, 'parentKey', ':::', 'parent', 'no json')", NULL},
     {"redis.call('HSET', key, 'parentKey', 'emq:q:meta', 'parent', '{}')", NULL},
-    {"redis.call('HSET', key, 'emq:tk', 'x', 'emq:renc', 'y', 'emq:exp', 'z', 'emq:group', '')", NULL},
+    {"redis.call('HSET', key, 'emq:tk', 'x', 'emq:renc', 'y', 'emq:exp', 'z', 'emq:group', '')",
+     NULL},
     {"redis.call('SADD', key .. ':lock', 'x')", NULL},
     {"redis.call('SET', key .. ':logs', 'x')", NULL},
     {"redis.call('SET', key .. ':processed', 'x')", NULL},

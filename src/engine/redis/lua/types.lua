@@ -13,8 +13,8 @@ local kinds = {
 for want, suffixes in pairs(kinds) do
     for _, suffix in ipairs(suffixes) do
         local key = ARGV[2] .. suffix
-        local is = redis.call("TYPE", key).ok
-        if is ~= want and is ~= "none" then
+        local is = redis.pcall("TYPE", key).ok -- nil: who may not look may still act
+        if is and is ~= want and is ~= "none" then
             return {0, key, is, want}
         end
     end
