@@ -225,11 +225,13 @@ enum { EMQ_KEEP_DEFAULT = 0, EMQ_KEEP_NONE = -1, EMQ_KEEP_ALL = -2 };
 
 typedef struct emq_add_opts {
     size_t size;
-    emq_str id;       /* custom id; empty = the queue's counter. Not all digits, not "0:..." */
-    emq_str name;     /* empty = "__default__" */
-    emq_str dedup_id; /* producer dedup: empty = none */
-    emq_str group;    /* opaque */
-    int64_t delay_ms; /* 0 = now */
+    /* Custom id; empty = the queue's counter. Not all digits, not "0:...", not the name of a key that a
+     * queue has on a server ("id", "wait", "failed", …). */
+    emq_str id;
+    emq_str name;            /* empty = "__default__" */
+    emq_str dedup_id;        /* producer dedup: empty = none */
+    emq_str group;           /* opaque */
+    int64_t delay_ms;        /* 0 = now */
     int64_t timestamp_at_ms; /* creation time given by the user; 0 = the store's now */
     int64_t timeout_ms;      /* run limit of one attempt; 0 = none */
     int64_t dedup_ttl_ms;    /* 0 = until the job is finished */
