@@ -70,9 +70,10 @@ bool field_is_file(const char *url)
 int64_t field_rows(const char *url)
 {
 #ifdef EMQ_HAVE_REDIS
-    static const char count[] =
-        "redis.call('SELECT', ARGV[1]) local n = 0 for _, key in ipairs(redis.call('KEYS', '*')) do "
-        "if not key:find('::emq:', 1, true) or redis.call('PTTL', key) < 0 then n = n + 1 end end return n";
+    static const char count[] = "redis.call('SELECT', ARGV[1]) local n = 0 for _, key in "
+                                "ipairs(redis.call('KEYS', '*')) do "
+                                "if not key:find('::emq:', 1, true) or redis.call('PTTL', key) < 0 "
+                                "then n = n + 1 end end return n";
     if (!field_is_file(url))
         return server_number(
             server_command(the_server(), "EVAL %s 0 %s", count, strrchr(url, '/') + 1));
