@@ -110,6 +110,8 @@ _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* A fresh database path in the options' folder. */
 void path_fresh(const struct options *o, char out[PATH_LEN]);
+/* A process that writes into the options' folder: a signal that ends the program ends it first. */
+void dies_with_us(pid_t pid);
 /* Removes the file and what stands beside it. */
 void path_remove(const char *path);
 

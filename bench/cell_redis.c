@@ -19,6 +19,8 @@ static void run(const struct options *o, struct contest *c, const char *what)
         return;
     c->plan.server = server_place(o);
     contest_run(o, c, &r);
+    if (c->plan.concurrency > 0)
+        (void)snprintf(r.note, sizeof r.note, "%.1f jobs an act", c->our_batch);
     row_print(o, &r);
 }
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct {
@@ -37,7 +38,7 @@ static const struct {
 enum { CELLS = sizeof cells / sizeof cells[0] };
 
 static char dir_to_remove[PATH_LEN];
-static pid_t owner;
+static pid_t owner, server;
 
 const char *sync_name(int sync)
 {
@@ -86,7 +87,8 @@ void path_remove(const char *path)
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *ftw)
 {
     (void)st, (void)kind, (void)ftw;
-    return remove(path);
+    (void)remove(path);
+    return 0;
 }
 
 static void remove_dir(void)
@@ -96,8 +98,15 @@ static void remove_dir(void)
     (void)nftw(dir_to_remove, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+void dies_with_us(pid_t pid)
+{
+    server = pid;
+}
+
 static void on_signal(int sig)
 {
+    if (server > 0 && kill(server, SIGKILL) == 0) /* it would write its log anew */
+        (void)waitpid(server, NULL, 0);
     remove_dir(); /* the processes of a lap die with this one */
     (void)signal(sig, SIG_DFL);
     (void)raise(sig);

@@ -33,6 +33,7 @@ const struct place *server_place(const struct options *o)
         die("redis: the server can't be given a folder and a CPU");
     lap_pin(0); /* the server inherits it */
     server = server_start(&(struct server_opts){.kind = o->valkey ? SERVER_VALKEY : SERVER_REDIS});
+    dies_with_us(server->pid);
     (void)sched_setaffinity(0, sizeof before, &before);
     place = (struct place){.url = server->url, .pid = server->pid, .empty = empty};
     return &place;
@@ -45,7 +46,6 @@ void server_version(char out[80])
     const char *at = strstr(info, "valkey_version:");
 
     at = at ? at : strstr(info, "redis_version:");
-    (void)snprintf(out, 80, "%.*s", at ? (int)strcspn(at, "\r\n") : 0, at ? at : "");
-    if (strchr(out, ':'))
-        *strchr(out, ':') = ' ';
+    at = at ? at : "";
+    (void)snprintf(out, 80, "%.*s", (int)strcspn(at, "\r\n"), at);
 }
