@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The limit of a server: bare commands without any script, on one connection. The one invariant: no command more than the list of ready jobs needs; nothing is
- * locked, recorded, told or kept.
+ * The limit of a server: bare commands without any script, on one connection. The one invariant: no
+ * command more than the list of ready jobs needs; nothing is locked, recorded, told or kept.
  */
 #include "bench.h"
 #include "store.h"
