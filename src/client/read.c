@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading jobs, queues and events. A finished job past the age that its options allow counts as
- * absent, whether or not the store has removed it yet.
+ * Reading jobs, queues and events. A finished job past the age that its options allow is there until the store
+ * removes it.
  */
 #include "client/client.h"
 
@@ -13,21 +13,7 @@
 enum { FIND_DEFAULT = 100, FIND_MAX = 1000, EVENTS_DEFAULT = 100, EVENTS_MAX = 1000 };
 enum { LOOK_FIRST_MS = 20, LOOK_MAX_MS = 500 };
 
-/* Finished, and past the age that its options allow: counts as absent, removed or not. */
-static bool expired(const struct emq__job *j, int64_t now_ms, struct emq__arena *mem)
-{
-    struct emq__opts o;
-
-    if ((j->state != EMQ_COMPLETED_STATE && j->state != EMQ_FAILED_STATE) || !j->finished_at_ms)
-        return false;
-    if (!emq__opts_read(j->opts, mem, &o))
-        return false;
-    int64_t age_ms =
-        j->state == EMQ_COMPLETED_STATE ? o.keep_completed.age_ms : o.keep_failed.age_ms;
-    return age_ms > 0 && emq__sat_add(j->finished_at_ms, age_ms) <= now_ms;
-}
-
-emq_status emq__record_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
+emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
                             struct emq__job **out, int64_t *out_now_ms, emq_error *err)
 {
     struct emq__jobs_req req = {.prefix = c->prefix, .queue = queue, .ids = &id, .n = 1};
@@ -41,14 +27,6 @@ emq_status emq__record_read(emq_client *c, emq_str queue, emq_str id, struct emq
     *out = res.jobs[0];
     *out_now_ms = res.now_ms;
     return EMQ_OK;
-}
-
-emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
-                         struct emq__job **out, int64_t *out_now_ms, emq_error *err)
-{
-    emq_status s = emq__record_read(c, queue, id, mem, out, out_now_ms, err);
-
-    return s == EMQ_OK && expired(*out, *out_now_ms, mem) ? EMQ_NOT_FOUND : s;
 }
 
 static emq_status no_out(const char *where, emq_error *err)
@@ -207,8 +185,7 @@ static emq_status find_in_state(struct finder *f, int32_t state, emq_error *err)
         f->now_ms = res.now_ms;
         for (size_t i = 0; i < res.n; i++) {
             f->bytes += emq__job_bytes(res.jobs[i]);
-            if (!expired(res.jobs[i], res.now_ms, &f->mem))
-                f->jobs[f->n++] = res.jobs[i];
+            f->jobs[f->n++] = res.jobs[i];
         }
         f->skip = f->skip > 0 || !f->after.len ? f->skip + (int64_t)res.n : 0;
         f->full = f->bytes >= EMQ__BATCH_BYTES && f->n > 0;
