@@ -7,9 +7,10 @@
 #include "redis/keys.h"
 
 static const char *const keys[] = {
-    "wait",     "active",           "paused",  "delayed", "prioritized",   "completed", "failed",
-    "stalled",  "waiting-children", "meta",    "id",      "pc",            "limiter",   "events",
-    "marker",   "repeat",           "de:dup",  "dn:dup",  "stalled-check",
+    "wait",      "active", "paused",  "delayed",          "prioritized",
+    "completed", "failed", "stalled", "waiting-children", "meta",
+    "id",        "pc",     "limiter", "events",           "marker",
+    "repeat",    "de:dup", "dn:dup",  "stalled-check",
 };
 
 /* A queue with a job in every place that an act takes one from. */
@@ -93,11 +94,8 @@ static emq_status settle_as(struct fx *t, const struct place *p, struct emq__set
                             const struct emq__take *next)
 {
     const struct emq__settle_entry *list[] = {&en};
-    struct emq__settle_req req = {.prefix = FX_PREFIX,
-                                  .queue = emq_cstr(p->queue),
-                                  .entries = list,
-                                  .n = 1,
-                                  .next = next};
+    struct emq__settle_req req = {
+        .prefix = FX_PREFIX, .queue = emq_cstr(p->queue), .entries = list, .n = 1, .next = next};
     struct emq__settle_res res;
 
     return t->e->ops->settle(t->e, &req, &res, &t->mem, &t->err);
