@@ -14,7 +14,7 @@ enum { FIND_DEFAULT = 100, FIND_MAX = 1000, EVENTS_DEFAULT = 100, EVENTS_MAX = 1
 enum { LOOK_FIRST_MS = 20, LOOK_MAX_MS = 500 };
 
 emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
-                            struct emq__job **out, int64_t *out_now_ms, emq_error *err)
+                         struct emq__job **out, int64_t *out_now_ms, emq_error *err)
 {
     struct emq__jobs_req req = {.prefix = c->prefix, .queue = queue, .ids = &id, .n = 1};
     struct emq__jobs_res res;

@@ -242,7 +242,6 @@ EMQ_TEST(a_node_that_dies_is_replaced_by_its_replica)
     adder_begin(&d, e, "{a}");
     adder_goes_on(&d, 50);
     /* What the replica has not got yet is the loss that asynchronous replication allows. */
-    printf("replica: %s\n", server_command(replica, "INFO replication"));
     MUST(c.nodes[node], "CLIENT PAUSE 30000 WRITE");
     until_replicated(c.nodes[node]);
     server_stop(c.nodes[node], true);
