@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the benches share. The one invariant: a figure of ours never stands alone; beside it is what
- * a bare loop did for the same work in the same run, with the contenders taking turns.
+ * a reference, a bare loop or BullMQ, did for the same work in the same run, with the contenders
+ * taking turns.
  *
  * Every contender runs in processes of its own, forked for one lap: memory, caches, threads and
  * CPU time of one never count for another.
@@ -13,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { ROUNDS_MAX = 15, VALUES_MAX = 20000, PATH_LEN = 300 };
 enum { DATA_BYTES = 100 }; /* of every job's payload, JSON */
@@ -27,7 +29,8 @@ struct options {
     int rounds;
     double scale;            /* multiplies the jobs of a lap */
     int64_t max_backlog;     /* growth: the largest backlog */
-    const char *cells;       /* comma-separated; NULL = all */
+    bool valkey;             /* the redis cell's server */
+    const char *cells;       /* comma-separated; NULL = all, the redis cell with --full only */
     const char *match;       /* only cases with this in their names; NULL = all */
     char dir[PATH_LEN - 64]; /* ours alone, removed at the end */
 };
@@ -39,9 +42,17 @@ int64_t scaled(const struct options *o, int64_t n, int64_t unit);
 
 struct counters;
 
+/* A server that all laps share; they run on CPU 1, it has CPU 0. */
+struct place {
+    const char *url;
+    pid_t pid;           /* whose CPU time is reported beside the contender's */
+    void (*empty)(void); /* before each lap */
+};
+
 /* What a contender is asked to do. */
 struct plan {
-    char path[PATH_LEN]; /* of the database file */
+    const struct place *server; /* NULL = a database file */
+    char path[PATH_LEN];        /* of that file */
     int sync;
     int procs;                 /* processes that do it together; 0 = 1 */
     int threads;               /* that call at once; 0 = 1 */
@@ -59,6 +70,8 @@ struct plan {
 struct lap {
     int64_t jobs, acts;
     int64_t begin_us, end_us, cpu_us;
+    pid_t server;      /* 0 = none, or another process of the lap watches it */
+    int64_t server_us; /* CPU time of it */
     struct shared *shared;
     struct counters *counters; /* NULL = not counting */
     bool counting;
@@ -68,6 +81,7 @@ struct lap {
 struct result {
     int64_t jobs, acts;
     double wall_us, cpu_us; /* from the first begin to the last end; CPU of all processes */
+    double server_us;       /* CPU of the server meanwhile */
     double batch;           /* jobs an act */
     int64_t n_values;       /* samples, sorted */
     int64_t *values;        /* valid until the next lap */
@@ -96,6 +110,8 @@ _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* A fresh database path in the options' folder. */
 void path_fresh(const struct options *o, char out[PATH_LEN]);
+/* A process that writes into the options' folder: a signal that ends the program ends it first. */
+void dies_with_us(pid_t pid);
 /* Removes the file and what stands beside it. */
 void path_remove(const char *path);
 
@@ -109,7 +125,8 @@ struct row {
     bool lower_is_better;
     int n;
     double ours[ROUNDS_MAX], bare[ROUNDS_MAX];
-    double our_cpu[ROUNDS_MAX], bare_cpu[ROUNDS_MAX]; /* µs a job; 0 = does not apply */
+    double our_cpu[ROUNDS_MAX], bare_cpu[ROUNDS_MAX];       /* µs a job; 0 = does not apply */
+    double our_server[ROUNDS_MAX], bare_server[ROUNDS_MAX]; /* likewise */
     char note[120];
 };
 
@@ -127,7 +144,8 @@ double median(const double *v, int n);
 
 /* One rate cell: prepares, then both contenders take turns for o->rounds. `fill` may be NULL. */
 struct contest {
-    lap_fn fill; /* by the engine, into the file of each lap */
+    lap_fn
+        fill; /* by the engine, into the file of each lap; on a server the reference fills its own */
     struct plan fill_plan;
     lap_fn ours, bare;
     struct plan plan;
@@ -147,10 +165,25 @@ void emq_lap_by_hand(const struct plan *p, struct lap *l, int index); /* emq_tak
 void emq_lap_fill(const struct plan *p, struct lap *l,
                   int index); /* p->jobs waiting or delayed jobs */
 
+void emq_lap_both(const struct plan *p, struct lap *l,
+                  int index); /* adds p->batch jobs a call while a worker works them off */
+
 /* bare.c: SQLite alone. */
 void bare_lap_add(const struct plan *p, struct lap *l, int index); /* p->batch jobs a transaction */
 void bare_lap_work(const struct plan *p, struct lap *l, int index); /* settles and takes p->batch */
 void bare_lap_by_hand(const struct plan *p, struct lap *l, int index);
+
+/* raw.c: commands alone on one connection. */
+void raw_lap_push(const struct plan *p, struct lap *l, int index); /* LPUSH, one by one */
+void raw_lap_path(const struct plan *p, struct lap *l,
+                  int index); /* LPUSH, LMOVE, LREM, 128 jobs in flight */
+
+/* bullmq.c: the same as the laps of store.c, by BullMQ. */
+bool bullmq_present(char versions[80]);
+void bullmq_lap_add(const struct plan *p, struct lap *l, int index); /* p->threads in flight */
+void bullmq_lap_bulk(const struct plan *p, struct lap *l, int index);
+void bullmq_lap_work(const struct plan *p, struct lap *l, int index);
+void bullmq_lap_both(const struct plan *p, struct lap *l, int index);
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
@@ -161,5 +194,6 @@ void cell_latency(const struct options *o);
 void cell_idle(const struct options *o);
 void cell_growth(const struct options *o);
 void cell_cost(const struct options *o);
+void cell_redis(const struct options *o);
 
 #endif

@@ -7,6 +7,7 @@
 #include "bench.h"
 #include "counters.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -72,6 +73,29 @@ static int64_t cpu_us(void)
            u.ru_stime.tv_usec;
 }
 
+/* Of all threads of another process. */
+static int64_t cpu_us_of(pid_t pid)
+{
+    char path[80];
+    long long sum_ns = 0, ns;
+    struct dirent *e;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *d = opendir(path);
+    if (!d)
+        die("%s: %s", path, strerror(errno));
+    while ((e = readdir(d))) {
+        (void)snprintf(path, sizeof path, "/proc/%d/task/%.20s/schedstat", (int)pid, e->d_name);
+        FILE *f = e->d_name[0] == '.' ? NULL : fopen(path, "r");
+        if (f && fscanf(f, "%lld", &ns) == 1)
+            sum_ns += ns;
+        if (f)
+            (void)fclose(f);
+    }
+    (void)closedir(d);
+    return sum_ns / 1000;
+}
+
 void lap_begin(struct lap *l)
 {
     struct shared *s = l->shared;
@@ -83,6 +107,8 @@ void lap_begin(struct lap *l)
     }
     if (l->counting)
         counters_start(l->counters);
+    if (l->server)
+        l->server_us = cpu_us_of(l->server);
     l->cpu_us = cpu_us();
     l->begin_us = now_us();
 }
@@ -91,6 +117,8 @@ void lap_end(struct lap *l, int64_t jobs, int64_t acts)
 {
     l->end_us = now_us();
     l->cpu_us = cpu_us() - l->cpu_us;
+    if (l->server)
+        l->server_us = cpu_us_of(l->server) - l->server_us;
     if (l->counting)
         counters_stop();
     l->jobs = jobs;
@@ -132,6 +160,8 @@ static pid_t start(lap_fn fn, const struct plan *p, int index)
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGHUP, SIG_DFL);
+    if (p->server)
+        lap_pin(1);
     fn(p, &shared->lap[index], index);
     _exit(0);
 }
@@ -179,6 +209,7 @@ struct result lap_run(lap_fn fn, const struct plan *p)
         shared->lap[i].shared = shared;
         shared->lap[i].counters = &shared->counters;
         shared->lap[i].counting = p->count;
+        shared->lap[i].server = i == 0 && p->server ? p->server->pid : 0;
         pid[i] = start(fn, p, i);
     }
     wait_all(pid, n);
@@ -187,6 +218,7 @@ struct result lap_run(lap_fn fn, const struct plan *p)
         r.jobs += l->jobs;
         r.acts += l->acts;
         r.cpu_us += (double)l->cpu_us;
+        r.server_us += (double)l->server_us;
         begin = l->begin_us < begin ? l->begin_us : begin;
         end = l->end_us > end ? l->end_us : end;
     }

@@ -1,37 +1,44 @@
 /* SPDX-License-Identifier: MIT
  *
- * emq-bench: EchoMQ's embedded engine beside a bare SQLite loop of the same statements. The one
- * invariant: it works in a folder of its own and removes it, whatever happens to it.
+ * emq-bench: EchoMQ's embedded engine beside a bare SQLite loop of the same statements, and its
+ * Redis engine beside BullMQ and bare commands. The one invariant: it works in a folder of its own
+ * and removes it, whatever happens to it.
  */
 #include "bench.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct {
     const char *name;
     void (*run)(const struct options *);
     const char *what;
+    bool asked; /* runs when it is named, or with --full */
 } cells[] = {
-    {"add", cell_add, "adding one by one and 1,000 at a time"},
-    {"take", cell_take, "take and ack: by hand, worker concurrency 1, 4, 16, two processes"},
-    {"group", cell_group, "64 threads beside one: shared commits"},
-    {"latency", cell_latency, "from emq_add() in one process to the handler in another"},
-    {"idle", cell_idle, "CPU of ten waiting workers"},
-    {"cost", cell_cost, "acts, statements, syncs and bytes a job"},
-    {"growth", cell_growth, "CPU a job with many jobs in the queue"},
+    {"add", cell_add, "adding one by one and 1,000 at a time", false},
+    {"take", cell_take, "take and ack: by hand, worker concurrency 1, 4, 16, two processes", false},
+    {"group", cell_group, "64 threads beside one: shared commits", false},
+    {"latency", cell_latency, "from emq_add() in one process to the handler in another", false},
+    {"idle", cell_idle, "CPU of ten waiting workers", false},
+    {"cost", cell_cost, "acts, statements, syncs and bytes a job", false},
+    {"growth", cell_growth, "CPU a job with many jobs in the queue", false},
+    {"redis", cell_redis, "a server: beside BullMQ on Node, and beside bare LPUSH, LMOVE, LREM",
+     true},
 };
 
 enum { CELLS = sizeof cells / sizeof cells[0] };
 
 static char dir_to_remove[PATH_LEN];
-static pid_t owner;
+static pid_t owner, server;
 
 const char *sync_name(int sync)
 {
@@ -77,16 +84,29 @@ void path_remove(const char *path)
     remove_where(folder, name);
 }
 
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    (void)st, (void)kind, (void)ftw;
+    (void)remove(path);
+    return 0;
+}
+
 static void remove_dir(void)
 {
     if (getpid() != owner || !dir_to_remove[0])
         return;
-    remove_where(dir_to_remove, "");
-    (void)rmdir(dir_to_remove);
+    (void)nftw(dir_to_remove, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+void dies_with_us(pid_t pid)
+{
+    server = pid;
 }
 
 static void on_signal(int sig)
 {
+    if (server > 0 && kill(server, SIGKILL) == 0) /* it would write its log anew */
+        (void)waitpid(server, NULL, 0);
     remove_dir(); /* the processes of a lap die with this one */
     (void)signal(sig, SIG_DFL);
     (void)raise(sig);
@@ -113,12 +133,14 @@ static void usage(FILE *to)
     (void)fprintf(
         to,
         "usage: bench/run [OPTION...]\n"
-        "  --cells LIST    comma-separated, of those below; default all\n"
+        "  --cells LIST    comma-separated, of those below; default all but redis, with\n"
+        "                  --full all\n"
         "  --match TEXT    only cases with this in their names (add, take, cost)\n"
         "  --rounds N      laps of each contender, 1..%d; default 3, with --full 5\n"
         "  --scale F       multiplies the jobs of a lap; default 1, with --full 4\n"
         "  --backlog N     growth: the largest backlog; default 10000, with --full 1000000\n"
         "  --full          long laps, backlogs up to a million: about 15 minutes\n"
+        "  --server KIND   redis: redis or valkey; default redis\n"
         "  --dir DIR       where the files go (a folder in it, removed at the end); default\n"
         "                  $TMPDIR, else /var/tmp: a file system in memory has no syncs to pay\n"
         "  --json          one JSON object a line\n"
@@ -139,6 +161,17 @@ static double number(const char *text, const char *option, double min, double ma
         exit(64);
     }
     return v;
+}
+
+static bool is_valkey(const char *kind)
+{
+    bool valkey = strcmp(kind, "valkey") == 0;
+
+    if (!valkey && strcmp(kind, "redis") != 0) {
+        (void)fprintf(stderr, "emq-bench: --server '%s': redis or valkey\n", kind);
+        exit(64);
+    }
+    return valkey;
 }
 
 static bool chosen(const char *list, const char *name)
@@ -169,17 +202,13 @@ static void check_cells(const char *list)
 
 int main(int argc, char **argv)
 {
-    static const struct option long_opts[] = {{"cells", required_argument, NULL, 'c'},
-                                              {"rounds", required_argument, NULL, 'r'},
-                                              {"scale", required_argument, NULL, 's'},
-                                              {"backlog", required_argument, NULL, 'b'},
-                                              {"match", required_argument, NULL, 'm'},
-                                              {"dir", required_argument, NULL, 'd'},
-                                              {"full", no_argument, NULL, 'f'},
-                                              {"json", no_argument, NULL, 'j'},
-                                              {"verbose", no_argument, NULL, 'v'},
-                                              {"help", no_argument, NULL, 'h'},
-                                              {0}};
+    static const struct option long_opts[] = {
+        {"cells", required_argument, NULL, 'c'}, {"rounds", required_argument, NULL, 'r'},
+        {"scale", required_argument, NULL, 's'}, {"backlog", required_argument, NULL, 'b'},
+        {"match", required_argument, NULL, 'm'}, {"server", required_argument, NULL, 'S'},
+        {"dir", required_argument, NULL, 'd'},   {"full", no_argument, NULL, 'f'},
+        {"json", no_argument, NULL, 'j'},        {"verbose", no_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},        {0}};
     struct options o = {0};
     const char *dir = getenv("TMPDIR");
 
@@ -190,6 +219,7 @@ int main(int argc, char **argv)
         case 's': o.scale = number(optarg, "--scale", 0.001, 1000); break;
         case 'b': o.max_backlog = (int64_t)number(optarg, "--backlog", 1000, 1e8); break;
         case 'm': o.match = optarg; break;
+        case 'S': o.valkey = is_valkey(optarg); break;
         case 'd': dir = optarg; break;
         case 'f': o.full = true; break;
         case 'j': o.json = true; break;
@@ -209,7 +239,7 @@ int main(int argc, char **argv)
     make_dir(&o, dir && *dir ? dir : "/var/tmp");
     report_head(&o);
     for (size_t i = 0; i < CELLS; i++)
-        if (chosen(o.cells, cells[i].name))
+        if (chosen(o.cells, cells[i].name) && (o.cells || o.full || !cells[i].asked))
             cells[i].run(&o);
     return 0;
 }

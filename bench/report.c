@@ -60,15 +60,17 @@ static double rate(const struct result *x)
     return x->wall_us > 0 ? (double)x->jobs * 1e6 / x->wall_us : 0;
 }
 
-static double cpu(const struct result *x)
+static double a_job(const struct result *x, double us)
 {
-    return x->jobs > 0 ? x->cpu_us / (double)x->jobs : 0;
+    return x->jobs > 0 ? us / (double)x->jobs : 0;
 }
 
 void row_rates(struct row *r, const struct result *ours, const struct result *bare)
 {
-    r->our_cpu[r->n] = cpu(ours);
-    r->bare_cpu[r->n] = cpu(bare);
+    r->our_cpu[r->n] = a_job(ours, ours->cpu_us);
+    r->bare_cpu[r->n] = a_job(bare, bare->cpu_us);
+    r->our_server[r->n] = a_job(ours, ours->server_us);
+    r->bare_server[r->n] = a_job(bare, bare->server_us);
     row_value(r, rate(ours), rate(bare));
 }
 
@@ -97,19 +99,24 @@ void row_print(const struct options *o, struct row *r)
     double ours = median(r->ours, r->n), bare = median(r->bare, r->n);
     double our_cpu = median(r->our_cpu, r->n), bare_cpu = median(r->bare_cpu, r->n);
     double by_cpu = ratio(r->our_cpu, r->bare_cpu, r->n, true);
+    double our_server = median(r->our_server, r->n), bare_server = median(r->bare_server, r->n);
+    double by_server = ratio(r->our_server, r->bare_server, r->n, true);
     double by_value = ratio(r->ours, r->bare, r->n, r->lower_is_better);
 
     if (o->json) {
         (void)printf("{\"cell\":\"%s\",\"case\":\"%s\",\"unit\":\"%s\",\"emq\":%.3f,\"bare\":%.3f,"
                      "\"ratio\":%.3f,\"emq_cpu_us\":%.3f,\"bare_cpu_us\":%.3f,\"cpu_ratio\":%.3f,"
+                     "\"emq_server_us\":%.3f,\"bare_server_us\":%.3f,\"server_ratio\":%.3f,"
                      "\"rounds\":%d,\"note\":\"%s\"}\n",
                      r->cell, r->what, r->unit, ours, bare, by_value, our_cpu, bare_cpu, by_cpu,
-                     r->n, r->note);
+                     our_server, bare_server, by_server, r->n, r->note);
     } else {
         (void)printf("%-8s %-34s %-7s %10.*f %10.*f %6.2f", r->cell, r->what, r->unit, digits(ours),
                      ours, digits(bare), bare, by_value);
         if (our_cpu > 0)
             (void)printf("   %8.2f %8.2f %6.2f", our_cpu, bare_cpu, by_cpu);
+        if (our_server > 0)
+            (void)printf("   server %.2f %.2f %.2f", our_server, bare_server, by_server);
         (void)printf("%s%s\n", r->note[0] ? "   " : "", r->note);
     }
     (void)fflush(stdout);
@@ -122,9 +129,13 @@ struct result contest_lap(const struct options *o, struct contest *c, bool ours)
     struct plan p = c->plan;
     struct result r;
 
-    path_fresh(o, p.path);
-    if (c->fill) {
+    if (p.server)
+        p.server->empty();
+    else
+        path_fresh(o, p.path);
+    if (c->fill && (ours || !p.server)) {
         struct plan f = c->fill_plan;
+        f.server = p.server;
         (void)snprintf(f.path, sizeof f.path, "%s", p.path);
         lap_prepare(c->fill, &f);
     }
@@ -133,7 +144,8 @@ struct result contest_lap(const struct options *o, struct contest *c, bool ours)
     r = lap_run(ours ? c->ours : c->bare, &p);
     if (ours && r.batch > 0)
         c->our_batch = r.batch;
-    path_remove(p.path);
+    if (!p.server)
+        path_remove(p.path);
     return r;
 }
 

@@ -35,7 +35,10 @@ emq_client *emq_open_plan(const struct plan *p)
     emq_error err = {0};
     emq_open_opts opts = {.size = sizeof opts, .log = on_log, .io_timeout_ms = 60000};
 
-    (void)snprintf(url, sizeof url, "sqlite:%s?sync=%s", p->path, sync_name(p->sync));
+    if (p->server)
+        (void)snprintf(url, sizeof url, "%s", p->server->url);
+    else
+        (void)snprintf(url, sizeof url, "sqlite:%s?sync=%s", p->path, sync_name(p->sync));
     if (p->count) {
         counters_install();
         (void)setenv("EMQ_TRACE", "engine", 1);
@@ -166,7 +169,8 @@ static emq_verdict nothing(emq_job *job, void *user)
     return EMQ_DONE;
 }
 
-void emq_lap_work(const struct plan *p, struct lap *l, int index)
+/* Works p->jobs jobs off, which are there already or are added meanwhile. */
+static void work(const struct plan *p, struct lap *l, bool add)
 {
     emq_client *c = emq_open_plan(p);
     const emq_worker_queue queue = {.size = sizeof queue, .name = QUEUE};
@@ -182,9 +186,10 @@ void emq_lap_work(const struct plan *p, struct lap *l, int index)
     emq_worker *w = NULL;
     emq_error err = {0};
 
-    (void)index;
     lap_begin(l);
     emq_must(emq_worker_start(&w, c, &opts, &err), &err);
+    if (add)
+        add_many(p, c);
     emq_must(emq_worker_join(w, -1, &err), &err);
     emq_worker_get_stats(w, &stats);
     lap_end(l, stats.completed, stats.takes);
@@ -192,6 +197,18 @@ void emq_lap_work(const struct plan *p, struct lap *l, int index)
         die("%lld of %lld jobs completed", (long long)stats.completed, (long long)p->jobs);
     emq_worker_free(w);
     emq_close(c);
+}
+
+void emq_lap_work(const struct plan *p, struct lap *l, int index)
+{
+    (void)index;
+    work(p, l, false);
+}
+
+void emq_lap_both(const struct plan *p, struct lap *l, int index)
+{
+    (void)index;
+    work(p, l, true);
 }
 
 void emq_lap_by_hand(const struct plan *p, struct lap *l, int index)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every test that docs/proof.md names exists: a C test, a test of bats, one of meson, or a file; and every
-# promise names one.
+# Every test that docs/proof.md names exists: a C test, a test of bats, of Node, of meson, or a file; and
+# every promise names one.
 set -eu
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -10,10 +10,9 @@ trap 'rm -rf "$dir"' EXIT
 sed -nE 's/^\|[^|]*\|(.*)\|$/\1/p' docs/proof.md | grep -o '`[^`]*`' | tr -d '`' | sort -u >"$dir/named"
 [ -s "$dir/named" ]
 {
-    grep -rhoE '^ *[A-Z_]+\([a-zA-Z0-9_]+[,)]' tests --include='*.c' | sed -E 's/.*\((.*)[,)]$/\1/'
-    grep -rhozE 'EMQ_TEST_ON\("[a-z-]+",[[:space:]]*[a-z0-9_A-Z]+\)' tests --include='*.c' | tr '\0' '\n' |
-        sed -nE 's/.*[", ]([a-zA-Z0-9_]+)\)$/\1/p'
+    grep -rhoE '^ *([A-Z_]+\(("[a-z-]+", )?)?[a-zA-Z0-9_]+[,)]' tests --include='*.c' | sed -E 's/.*[ (](.*)[,)]$/\1/'
     grep -rhoE '^@test "[^"]*"' tests --include='*.bats' | sed -E 's/^@test "(.*)"$/\1/'
+    grep -hoE "^ *(test|both)\('[^']*'" tests/interop/*.test.js | sed -E "s/.*'(.*)'$/\1/"
     grep -rhoE "^test\('[^']*'" tests --include=meson.build | sed -E "s/.*'(.*)'$/\1/"
 } | sort -u >"$dir/there"
 comm -23 "$dir/named" "$dir/there" | while IFS= read -r name; do

@@ -228,11 +228,13 @@ enum { EMQ_KEEP_DEFAULT = 0, EMQ_KEEP_NONE = -1, EMQ_KEEP_ALL = -2 };
 
 typedef struct emq_add_opts {
     size_t size;
-    emq_str id;       /* custom id; empty = the queue's counter. Not all digits, not "0:..." */
-    emq_str name;     /* empty = "__default__" */
-    emq_str dedup_id; /* producer dedup: empty = none */
-    emq_str group;    /* opaque */
-    int64_t delay_ms; /* 0 = now */
+    /* Custom id; empty = the queue's counter. Not all digits, not "0:...", not the name of a key that a
+     * queue has on a server ("id", "wait", "failed", …). */
+    emq_str id;
+    emq_str name;            /* empty = "__default__" */
+    emq_str dedup_id;        /* producer dedup: empty = none */
+    emq_str group;           /* opaque */
+    int64_t delay_ms;        /* 0 = now */
     int64_t timestamp_at_ms; /* creation time given by the user; 0 = the store's now */
     int64_t timeout_ms;      /* run limit of one attempt; 0 = none */
     int64_t dedup_ttl_ms;    /* 0 = until the job is finished */
@@ -473,9 +475,10 @@ typedef struct emq_find_opts {
     size_t size;
     int32_t state; /* an emq_state; 0 = all states, in emq_state order */
     int32_t newest_first;
-    int64_t offset;   /* by rank */
-    int64_t limit;    /* 0 = 100; at most 1000 a call */
-    emq_str after_id; /* go on after this job instead of `offset`; empty = from the start */
+    int64_t
+        offset;    /* by rank; with after_id: about where that job stands, if you know, for speed */
+    int64_t limit; /* 0 = 100; at most 1000 a call */
+    emq_str after_id; /* go on after this job; empty = from the start */
 } emq_find_opts;
 /* Jobs of a state in the order in which they would be taken, fall due, or were finished. A page also
  * ends behind 8 MB of payload, with at least one job: go on after its last job until one is empty.

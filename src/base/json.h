@@ -53,6 +53,8 @@ void emq__json_i64_member_if(struct emq__buf *b, const char *name, int64_t v); /
 void emq__json_sep(struct emq__buf *b); /* comma unless after '{', '[', ':' or at the start */
 void emq__json_quote(struct emq__buf *b,
                      emq_str utf8); /* a JSON string; invalid UTF-8 becomes U+FFFD */
+/* Valid JSON as it is, on one line: its line breaks, which stand only between tokens, become spaces. */
+void emq__json_line(struct emq__buf *b, emq_str valid_json);
 void emq__json_double_out(struct emq__buf *b, double v); /* shortest that reads back; finite only */
 
 /* Base64, standard alphabet with padding. */

@@ -76,6 +76,16 @@ void emq__json_quote(struct emq__buf *b, emq_str utf8)
     emq__buf_char(b, '"');
 }
 
+void emq__json_line(struct emq__buf *b, emq_str valid_json)
+{
+    size_t from = b->len;
+
+    emq__buf_str(b, valid_json);
+    for (size_t i = from; i < b->len && !b->failed; i++)
+        if (b->ptr[i] == '\n' || b->ptr[i] == '\r')
+            b->ptr[i] = ' ';
+}
+
 void emq__json_i64_member(struct emq__buf *b, const char *name, int64_t v)
 {
     emq__json_key(b, name);

@@ -60,6 +60,11 @@ struct cli_verb {
 extern const struct cli_verb *const cli_verbs[];        /* NULL-terminated, in the order of help */
 const struct cli_verb *cli_find_verb(const char *name); /* NULL = none */
 extern const struct cli_option cli_global_options[];
+/* What --url may be; ends with a form of NULL. */
+struct cli_url {
+    const char *form, *help;
+};
+extern const struct cli_url cli_urls[];
 extern const char *const cli_modes[]; /* choices of --mode, by emq_mode */
 enum { CLI_DAY_MS = 24 * 3600 * 1000 };
 

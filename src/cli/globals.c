@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The options that every verb has, and choices that several have.
+ * The options that every verb has, what their URL may be, and choices that several verbs have.
  */
 #include "cli/cli.h"
 
@@ -9,7 +9,7 @@ const struct cli_option cli_global_options[] = {
      .type = CLI_TEXT,
      .at = offsetof(struct cli_globals, url),
      .value = "URL",
-     .help = "the store: sqlite:PATH, redis://HOST, …; default EMQ_URL, else the embedded file"},
+     .help = "the store (emq help: URLs); default EMQ_URL, else the embedded file"},
     {.name = "--prefix",
      .type = CLI_TEXT,
      .at = offsetof(struct cli_globals, prefix),
@@ -35,6 +35,21 @@ const struct cli_option cli_global_options[] = {
      .letter = 'h',
      .help = "this help"},
     {.name = NULL},
+};
+
+const struct cli_url cli_urls[] = {
+    {"sqlite:PATH[?sync=S]",
+     "a file, S: full, normal or off; also a bare path with / or . in front"},
+    {"sqlite::memory:", "in memory, for as long as the program runs"},
+    {"redis://[USER:PASSWORD@]HOST[:PORT][/DB]",
+     "a server, Redis or Valkey; redis: alone: REDIS_URL"},
+    {"redis+unix:///SOCKET[?db=N]", "the same over a unix socket"},
+    {"redis+sentinel://HOST,HOST/NAME[/DB]", "the primary that sentinels call NAME"},
+    {"redis+cluster://HOST,HOST", "a cluster: the queue or the prefix has a hash tag, {mail}"},
+    {"rediss://, rediss+sentinel://, ...", "with TLS: ?ca=FILE, ?cert=FILE&key=FILE, ?insecure=1"},
+    {"...?prefix=P", "the prefix, for any of them; bull: the queues of BullMQ"},
+    {"...?wait=N", "on a server: an act is done when N replicas have it"},
+    {NULL, NULL},
 };
 
 const char *const cli_modes[] = {"at-least-once", "at-most-once", "fire-and-forget", NULL};

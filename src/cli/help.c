@@ -25,6 +25,9 @@ void cli_print_help(const struct cli_verb *verb, FILE *to)
             fprintf(to, "  %-12s %s\n", cli_verbs[i]->name, cli_verbs[i]->summary);
         fputs("\noptions of every verb:\n", to);
         print_options(cli_global_options, to);
+        fputs("\nURLs:\n", to);
+        for (const struct cli_url *u = cli_urls; u->form; u++)
+            fprintf(to, "  %-42s %s\n", u->form, u->help);
         fputs("\nemq help VERB says more. Durations need a unit: 500ms, 30s, 5m, 1h30m, 7d.\n", to);
         return;
     }
@@ -84,6 +87,20 @@ static void put_verb(struct emq__buf *b, const struct cli_verb *verb)
     cli_json_str(b, "synopsis", emq_cstr(synopsis));
 }
 
+static void put_urls(struct emq__buf *b)
+{
+    emq__json_key(b, "urls");
+    emq__buf_char(b, '[');
+    for (const struct cli_url *u = cli_urls; u->form; u++) {
+        emq__json_sep(b);
+        emq__buf_char(b, '{');
+        cli_json_str(b, "form", emq_cstr(u->form));
+        cli_json_str(b, "help", emq_cstr(u->help));
+        emq__buf_char(b, '}');
+    }
+    emq__buf_char(b, ']');
+}
+
 int cli_help(const struct cli *cli, const struct cli_verb *verb)
 {
     struct emq__buf b;
@@ -107,6 +124,7 @@ int cli_help(const struct cli *cli, const struct cli_verb *verb)
             emq__buf_char(&b, '}');
         }
         emq__buf_char(&b, ']');
+        put_urls(&b);
     }
     put_options(&b, "globalOptions", cli_global_options);
     return cli_json_end(cli, &b);

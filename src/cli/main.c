@@ -3,6 +3,7 @@
  * emq: finds the verb, parses its arguments by its table, opens the store, runs it.
  */
 #include "cli/cli.h"
+#include "cli/text.h"
 
 #include "base/error.h"
 #include "base/str.h"
@@ -58,17 +59,12 @@ static int open_store(struct cli *cli)
  * instead, which lives as long as the process. */
 static char *hide_password(char *arg)
 {
-    char *url = strncmp(arg, "--url=", 6) == 0 ? arg + 6 : arg;
-    char *who = strncmp(url, "redis", 5) == 0 ? strstr(url, "://") : NULL;
-    char *at = who ? strrchr(who, '@') : NULL, *param = who ? strstr(who, "password=") : NULL;
-    char *copy = at || param ? strdup(arg) : NULL;
+    char *copy = strdup(arg);
 
-    if (!copy)
+    if (!copy || !cli_hide_passwords(arg)) {
+        free(copy);
         return arg;
-    for (char *p = at ? who + 3 : NULL; p && p < at; p++)
-        *p = 'x';
-    for (char *p = param ? param + 9 : NULL; p && *p && *p != '&'; p++)
-        *p = 'x';
+    }
     return copy;
 }
 

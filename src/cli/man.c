@@ -54,6 +54,21 @@ static void options(const char *title, const struct cli_option *o, FILE *to)
     fputs(".El\n", to);
 }
 
+static void urls(FILE *to)
+{
+    fputs(".Sh URLS\nAny character may be written in percent form, as %40 for @.\n"
+          ".Bl -tag -width Ds\n",
+          to);
+    for (const struct cli_url *u = cli_urls; u->form; u++) {
+        fputs(".It ", to);
+        text(u->form, to);
+        fputc('\n', to);
+        text(u->help, to);
+        fputs(".\n", to);
+    }
+    fputs(".El\n", to);
+}
+
 static void exit_status(FILE *to)
 {
     static const char *const rows[][2] = {
@@ -103,11 +118,14 @@ static void print_overview(FILE *to)
     fputs(".El\n", to);
     options(".Pp\nOptions of every verb, before or after it:", cli_global_options, to);
     fputs(".Pp\nDurations need a unit: 500ms, 30s, 5m, 1h30m, 7d.\n"
-          "Retention is a count, an age, or both: 1000, 7d, 1000,7d, all, none.\n"
-          ".Sh ENVIRONMENT\n.Bl -tag -width EMQ_TRACE\n.It Ev EMQ_URL\nThe store, where\n.Fl Fl "
+          "Retention is a count, an age, or both: 1000, 7d, 1000,7d, all, none.\n",
+          to);
+    urls(to);
+    fputs(".Sh ENVIRONMENT\n.Bl -tag -width EMQ_TRACE\n.It Ev EMQ_URL\nThe store, where\n.Fl Fl "
           "url\nis not given.\n"
           ".It Ev EMQ_PREFIX\nThe prefix, where\n.Fl Fl prefix\nis not given; it goes before that "
           "of the URL.\n"
+          ".It Ev REDIS_URL\nThe store, where the URL is\n.Ql redis: .\n"
           ".It Ev XDG_STATE_HOME\nThe embedded file is\n.Pa echomq/queue.db\nin it; default\n.Pa "
           "~/.local/state .\n"
           ".It Ev EMQ_TRACE\nengine: one line on stderr for each call of the store.\n"

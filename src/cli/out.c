@@ -3,6 +3,7 @@
  * Messages, exit codes, and results as JSON.
  */
 #include "cli/cli.h"
+#include "cli/text.h"
 
 #include "base/error.h"
 #include "base/json.h"
@@ -19,13 +20,17 @@ static int own_code(const struct cli *cli, int code)
     return code && cli->verb && cli->verb->own_failure ? cli->verb->own_failure : code;
 }
 
-/* One write, so that the lines of threads do not mix. */
+/* One write, so that the lines of threads do not mix. What a user wrote in the wrong place may be a URL. */
 static void print_message(const struct cli *cli, const char *kind, const char *text, int code,
                           const char *status)
 {
     const char *verb = cli->verb ? cli->verb->name : "";
+    char *shown = strdup(text);
     struct emq__buf b;
 
+    if (shown)
+        (void)cli_hide_passwords(shown);
+    text = shown ? shown : "out of memory";
     fflush(stdout);
     cli_json_begin(&b);
     if (verb[0])
@@ -40,6 +45,7 @@ static void print_message(const struct cli *cli, const char *kind, const char *t
     else
         fprintf(stderr, "emq%s%s: %s\n", verb[0] ? " " : "", verb, text);
     emq__buf_free(&b);
+    free(shown);
 }
 
 __attribute__((format(printf, 4, 0))) static void

@@ -300,7 +300,7 @@ static int batch_send(struct cli *cli, struct batch *b, bool must_add)
     size_t count[3] = {0};
     for (size_t i = 0; i < b->n; i++)
         count[all[i].outcome == EMQ_OK ? 0 : all[i].outcome == EMQ_DUPLICATE ? 1 : 2]++;
-    cli_did("%zu jobs were added", count[0]);
+    cli_did("%zu job%s added", count[0], count[0] == 1 ? " was" : "s were");
     if (cli->globals.json)
         printf("{\"added\":%zu,\"duplicate\":%zu,\"deduplicated\":%zu}\n", count[0], count[1],
                count[2]);

@@ -132,12 +132,12 @@ static int list_jobs(struct cli *cli, emq_str queue, int state, int64_t *left)
         emq_find_opts opts = {.size = sizeof opts,
                               .state = state,
                               .newest_first = o->newest,
+                              .offset = done,
                               .limit = *left < 500 ? *left : 500,
                               .after_id = emq_cstr(last)};
         s = emq_find(cli->client, queue, &opts, &page, &err);
         if (s == EMQ_NOT_FOUND) {
             opts.after_id = emq_cstr("");
-            opts.offset = done;
             s = emq_find(cli->client, queue, &opts, &page, &err);
         }
         if (s != EMQ_OK)

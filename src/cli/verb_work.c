@@ -101,11 +101,6 @@ static const struct cli_option work_table[] = {
     {.name = NULL},
 };
 
-struct watch {
-    const struct cli *cli;
-    int64_t failed;
-};
-
 static void on_event(const emq_event *e, void *user)
 {
     static const char *const texts[] = {[EMQ_EVENT_STARTED] = "started",
@@ -115,11 +110,8 @@ static void on_event(const emq_event *e, void *user)
                                         [EMQ_EVENT_GIVEN_BACK] = "given back",
                                         [EMQ_EVENT_LOST] = "lock lost; its outcome was refused",
                                         [EMQ_EVENT_RECOVERED] = "recovered"};
-    struct watch *w = user;
-    const struct cli *cli = w->cli;
+    const struct cli *cli = user;
 
-    if (e->kind == EMQ_EVENT_FAILED)
-        w->failed++;
     if (e->kind == EMQ_EVENT_ERROR) {
         cli_error(cli, 0, "%.*s%s%.*s", EMQ_STR_ARG(e->queue), e->queue.len ? ": " : "",
                   EMQ_STR_ARG(e->text));
@@ -200,33 +192,36 @@ static void obey(struct cli *cli, emq_worker *w, uint32_t sig, int *stops)
     }
 }
 
-/* Until the worker has ended. first_job_ms >= 0: ends it too when no job came for so long, be it that
- * the store failed. */
-static emq_status serve(struct cli *cli, emq_worker *w, int signals, int64_t first_job_ms,
+/* What ends a worker beside its own options. */
+struct end {
+    int64_t first_job_ms; /* >= 0: no job came for so long, be it that the store failed */
+    int stops;            /* signals that told it to stop, so far */
+};
+
+static emq_status serve(struct cli *cli, emq_worker *w, int signals, struct end *end,
                         emq_error *err)
 {
-    int stops = 0;
     struct emq__mono start = emq__mono_now();
     for (;;) {
         struct pollfd poll_in = {.fd = signals, .events = POLLIN};
-        poll(&poll_in, 1, first_job_ms >= 0 ? 10 : 100);
+        poll(&poll_in, 1, end->first_job_ms >= 0 ? 10 : 100);
         struct signalfd_siginfo info;
         while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
-            obey(cli, w, info.ssi_signo, &stops);
+            obey(cli, w, info.ssi_signo, &end->stops);
         emq_worker_stats stats = {.size = sizeof stats};
         emq_worker_get_stats(w, &stats);
         if (stats.ended)
             return emq_worker_join(w, -1, err);
-        if (first_job_ms >= 0 && stats.takes > 0 && stats.started + stats.in_hand == 0 &&
-            stops == 0 && emq__mono_diff_ms(start, emq__mono_now()) >= first_job_ms) {
+        if (end->first_job_ms >= 0 && stats.takes > 0 && stats.started + stats.in_hand == 0 &&
+            end->stops == 0 && emq__mono_diff_ms(start, emq__mono_now()) >= end->first_job_ms) {
             emq_worker_stop(w, 0);
-            stops = 1;
+            end->stops = 1;
         }
     }
 }
 
 /* Starts a worker, serves it to its end, frees it. An exit code, or CLI_OK with *stats filled in. */
-static int work(struct cli *cli, const emq_worker_opts *opts, int64_t first_job_ms,
+static int work(struct cli *cli, const emq_worker_opts *opts, struct end *end,
                 emq_worker_stats *stats)
 {
     emq_error err;
@@ -242,7 +237,7 @@ static int work(struct cli *cli, const emq_worker_opts *opts, int64_t first_job_
         return cli_error(cli, CLI_CONFIG, "%s", err.text);
     }
     if (s == EMQ_OK)
-        s = serve(cli, w, signals, first_job_ms, &err);
+        s = serve(cli, w, signals, end, &err);
     if (s == EMQ_OK)
         emq_worker_get_stats(w, stats);
     emq_worker_free(w);
@@ -255,6 +250,9 @@ static int print_counts(const struct cli *cli, const emq_worker_stats *st)
     struct emq__buf b;
     if (!cli->globals.json)
         return CLI_OK;
+    cli_did("jobs completed: %lld, failed: %lld, retried: %lld, given back: %lld",
+            (long long)st->completed, (long long)st->failed, (long long)st->retried,
+            (long long)st->given_back);
     cli_json_begin(&b);
     emq__json_i64_member(&b, "started", st->started);
     emq__json_i64_member(&b, "completed", st->completed);
@@ -312,7 +310,8 @@ static void say_paused(const struct cli *cli, const emq_worker_queue *queues, si
             continue;
         long long stay = (long long)(st.count[EMQ_WAITING] + st.count[EMQ_PRIORITIZED]);
         if (stay)
-            cli_say(cli, "%.*s is paused: %lld jobs stay", EMQ_STR_ARG(queues[i].name), stay);
+            cli_say(cli, "%.*s is paused: %lld job%s", EMQ_STR_ARG(queues[i].name), stay,
+                    stay == 1 ? " stays" : "s stay");
     }
 }
 
@@ -320,7 +319,7 @@ static int run_work(struct cli *cli)
 {
     emq_worker_queue queues[MAX_QUEUES];
     const emq_worker_queue *pointers[MAX_QUEUES];
-    struct watch watch = {.cli = cli};
+    struct end end = {.first_job_ms = -1};
     emq_worker_stats stats = {.size = sizeof stats};
 
     if (!has_program(cli))
@@ -337,10 +336,12 @@ static int run_work(struct cli *cli)
                             .n_queues = cli->args.n_words,
                             .argv = (const char *const *)cli->args.rest,
                             .on_event = on_event,
-                            .user = &watch};
+                            .user = cli};
     fill(cli->options, &opts);
-    code = work(cli, &opts, -1, &stats);
-    if (code == CLI_OK && opts.exit_when_empty)
+    code = work(cli, &opts, &end, &stats);
+    bool told =
+        end.stops > 0 || stats.unstartable || (opts.max_jobs > 0 && stats.started >= opts.max_jobs);
+    if (code == CLI_OK && opts.exit_when_empty && !told)
         say_paused(cli, queues, opts.n_queues);
     return code == CLI_OK ? summary(cli, &stats) : code;
 }
@@ -431,7 +432,7 @@ static int run_one(struct cli *cli)
     const struct run_options *o = cli->options;
     emq_worker_queue queue = {.size = sizeof queue, .name = emq_cstr(cli->args.words[0])};
     const emq_worker_queue *pointer = &queue;
-    struct watch watch = {.cli = cli};
+    struct end end = {.first_job_ms = o->wait_ms};
     emq_worker_stats stats = {.size = sizeof stats};
 
     if (!has_program(cli))
@@ -445,8 +446,8 @@ static int run_one(struct cli *cli)
                             .timeout_ms = o->timeout,
                             .argv = (const char *const *)cli->args.rest,
                             .on_event = on_event,
-                            .user = &watch};
-    int code = work(cli, &opts, o->wait_ms, &stats);
+                            .user = cli};
+    int code = work(cli, &opts, &end, &stats);
     if (code != CLI_OK)
         return code;
     if (stats.started == 0 && stats.takes > 0 && stats.takes_failed == stats.takes)

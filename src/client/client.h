@@ -165,9 +165,7 @@ emq_status emq__list_of_strs(struct emq__arena *mem, emq_str *strs, size_t n, em
 emq_status emq__list_of_jobs(struct emq__arena *mem, struct emq__job *const *jobs, size_t n,
                              int64_t now_ms, bool taken, emq_list **out, const char *where,
                              emq_error *err);
-/* Reads one record; EMQ_NOT_FOUND when there is none. emq__job_read(): or when it has expired. */
-emq_status emq__record_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
-                            struct emq__job **out, int64_t *out_now_ms, emq_error *err);
+/* Reads one record; EMQ_NOT_FOUND when there is none. */
 emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
                          struct emq__job **out, int64_t *out_now_ms, emq_error *err);
 

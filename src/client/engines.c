@@ -35,8 +35,9 @@ static void known_schemes(char *out, size_t cap)
     }
 }
 
-/* Moves the parameter `prefix` out of the URL. */
-static void take_prefix(struct emq__url *url, emq_str *out)
+/* Moves the parameter `prefix` out of the URL. An empty one, as of a variable that is not set, would be other
+ * queues than were meant. */
+static emq_status take_prefix(struct emq__url *url, emq_str *out, emq_error *err)
 {
     size_t kept = 0;
 
@@ -47,7 +48,11 @@ static void take_prefix(struct emq__url *url, emq_str *out)
         else
             url->params[kept++] = url->params[i];
     }
+    if (kept < url->n_params && out->len == 0)
+        return emq__fail(err, EMQ_E_INVALID, 0, "emq_open",
+                         "the parameter prefix is empty: leave it out, or give a value");
     url->n_params = kept;
+    return EMQ_OK;
 }
 
 emq_status emq__engine_open(struct emq__engine **out, emq_str url, int64_t io_timeout_ms,
@@ -58,9 +63,10 @@ emq_status emq__engine_open(struct emq__engine **out, emq_str url, int64_t io_ti
     char known[80];
 
     emq_status s = emq__url_parse(url, mem, &cfg.url, err);
+    if (s == EMQ_OK)
+        s = take_prefix(&cfg.url, out_prefix_param, err);
     if (s != EMQ_OK)
         return s;
-    take_prefix(&cfg.url, out_prefix_param);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(engines); i++) {
         if (emq__str_is(cfg.url.scheme, engines[i].scheme))
             return engines[i].open(out, &cfg, mem, err);

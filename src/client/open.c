@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum { IO_TIMEOUT_DEFAULT_MS = 10 * 1000, LOCK_DEFAULT_MS = 30 * 1000 };
+#define PREFIX_DEFAULT EMQ_STR_LIT("emq")
 
 static const char *const where_open = "emq_open";
 
@@ -273,7 +274,7 @@ emq_status emq__client_wrap(emq_client **out, struct emq__engine *e, emq_str url
     if (o.prefix.len)
         prefix = o.prefix;
     if (prefix.len == 0)
-        prefix = EMQ_STR_LIT("emq");
+        prefix = PREFIX_DEFAULT;
     s = check_open_opts(&o, prefix, err);
     if (s != EMQ_OK)
         goto fail_engine;
@@ -320,7 +321,7 @@ emq_status emq_open(emq_client **out, emq_str url, const emq_open_opts *opts, em
         return emq__fail(err, EMQ_E_INVALID, 0, where_open, "out is NULL");
     emq_status s = EMQ__OPTS_TAKE(&o, opts, where_open, emq_open_opts, err);
     if (s == EMQ_OK)
-        s = check_open_opts(&o, o.prefix.len ? o.prefix : EMQ_STR_LIT("emq"), err);
+        s = check_open_opts(&o, o.prefix.len ? o.prefix : PREFIX_DEFAULT, err);
     if (s == EMQ_OK)
         s = resolve_url(url, &mem, &url, err);
     if (s == EMQ_OK) {
@@ -330,6 +331,10 @@ emq_status emq_open(emq_client **out, emq_str url, const emq_open_opts *opts, em
     }
     if (s == EMQ_OK) {
         s = absolute_url(url, &mem, &url, err);
+        /* Who opens it without our options, a program of a worker, has the same queues. */
+        if (s == EMQ_OK && o.prefix.len &&
+            !emq__str_eq(o.prefix, prefix.len ? prefix : PREFIX_DEFAULT))
+            s = emq__url_with_prefix(url, o.prefix, &mem, &url, err);
         if (s == EMQ_OK)
             s = emq__client_wrap(out, e, url, prefix, &o, err);
         else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading jobs, queues and events. A finished job past the age that its options allow counts as
- * absent, whether or not the store has removed it yet.
+ * Reading jobs, queues and events. A finished job past the age that its options allow is there until the store
+ * removes it.
  */
 #include "client/client.h"
 
@@ -13,22 +13,8 @@
 enum { FIND_DEFAULT = 100, FIND_MAX = 1000, EVENTS_DEFAULT = 100, EVENTS_MAX = 1000 };
 enum { LOOK_FIRST_MS = 20, LOOK_MAX_MS = 500 };
 
-/* Finished, and past the age that its options allow: counts as absent, removed or not. */
-static bool expired(const struct emq__job *j, int64_t now_ms, struct emq__arena *mem)
-{
-    struct emq__opts o;
-
-    if ((j->state != EMQ_COMPLETED_STATE && j->state != EMQ_FAILED_STATE) || !j->finished_at_ms)
-        return false;
-    if (!emq__opts_read(j->opts, mem, &o))
-        return false;
-    int64_t age_ms =
-        j->state == EMQ_COMPLETED_STATE ? o.keep_completed.age_ms : o.keep_failed.age_ms;
-    return age_ms > 0 && emq__sat_add(j->finished_at_ms, age_ms) <= now_ms;
-}
-
-emq_status emq__record_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
-                            struct emq__job **out, int64_t *out_now_ms, emq_error *err)
+emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
+                         struct emq__job **out, int64_t *out_now_ms, emq_error *err)
 {
     struct emq__jobs_req req = {.prefix = c->prefix, .queue = queue, .ids = &id, .n = 1};
     struct emq__jobs_res res;
@@ -41,14 +27,6 @@ emq_status emq__record_read(emq_client *c, emq_str queue, emq_str id, struct emq
     *out = res.jobs[0];
     *out_now_ms = res.now_ms;
     return EMQ_OK;
-}
-
-emq_status emq__job_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
-                         struct emq__job **out, int64_t *out_now_ms, emq_error *err)
-{
-    emq_status s = emq__record_read(c, queue, id, mem, out, out_now_ms, err);
-
-    return s == EMQ_OK && expired(*out, *out_now_ms, mem) ? EMQ_NOT_FOUND : s;
 }
 
 static emq_status no_out(const char *where, emq_error *err)
@@ -177,7 +155,7 @@ struct finder {
     struct emq__arena mem;
     struct emq__job **jobs; /* up to limit */
     size_t n, limit;
-    int64_t skip;  /* by rank, still to be passed over */
+    int64_t skip;  /* by rank, still to be passed over; behind a job: about its rank, 0 = unknown */
     emq_str after; /* of the state in hand */
     int64_t now_ms;
     size_t bytes; /* of the jobs read so far */
@@ -207,16 +185,16 @@ static emq_status find_in_state(struct finder *f, int32_t state, emq_error *err)
         f->now_ms = res.now_ms;
         for (size_t i = 0; i < res.n; i++) {
             f->bytes += emq__job_bytes(res.jobs[i]);
-            if (!expired(res.jobs[i], res.now_ms, &f->mem))
-                f->jobs[f->n++] = res.jobs[i];
+            f->jobs[f->n++] = res.jobs[i];
         }
-        f->skip = 0;
+        f->skip = f->skip > 0 || !f->after.len ? f->skip + (int64_t)res.n : 0;
         f->full = f->bytes >= EMQ__BATCH_BYTES && f->n > 0;
         if (f->full || (!res.more && res.n < (size_t)req.limit))
             break;
         f->after = res.jobs[res.n - 1]->id;
     }
     f->after = emq_strn("", 0);
+    f->skip = 0;
     return EMQ_OK;
 }
 
@@ -281,7 +259,7 @@ emq_status emq_find(emq_client *c, emq_str queue, const emq_find_opts *opts, emq
     f.o = &o;
     f.limit = (size_t)o.limit;
     f.after = o.after_id;
-    f.skip = o.after_id.len ? 0 : o.offset;
+    f.skip = o.offset;
     f.jobs = calloc(f.limit, sizeof(struct emq__job *));
     if (!f.jobs)
         return emq__no_memory(where, err);

@@ -109,8 +109,8 @@ emq_status emq_settle(emq_client *c, emq_str queue, emq_str id, emq_str token,
     emq_status s = emq__client_check_job(c, queue, id, where_settle, err);
     if (s == EMQ_OK)
         s = check_settle_opts(&o, opts, token, err);
-    if (s == EMQ_OK) /* expired or not: the act decides what it means */
-        s = emq__record_read(c, queue, id, &mem, &job, &now_ms, err);
+    if (s == EMQ_OK)
+        s = emq__job_read(c, queue, id, &mem, &job, &now_ms, err);
     if (s == EMQ_OK) {
         const struct emq__settle_entry *entries[] = {&entry};
         struct emq__settle_req req = {

@@ -147,14 +147,18 @@ LOOK_AT_ONE(meta)
 LOOK_AT_ONE(mark)
 #undef LOOK_AT_ONE
 
-/* Entries of the same queue usually stand together: each run is looked at once. */
-#define LOOK_AT_ENTRIES(act)                                                                  \
-    static void look_##act(struct check *c, const struct emq__##act##_req *req)               \
-    {                                                                                         \
-        for (size_t i = 0; i < req->n; i++)                                                   \
-            if (i == 0 || !emq__str_eq(req->entries[i]->queue, req->entries[i - 1]->queue) || \
-                !emq__str_eq(req->entries[i]->prefix, req->entries[i - 1]->prefix))           \
-                look(c, #act, req->entries[i]->prefix, req->entries[i]->queue);               \
+/* Each queue once, however its entries are mixed with others. */
+#define LOOK_AT_ENTRIES(act)                                                       \
+    static void look_##act(struct check *c, const struct emq__##act##_req *req)    \
+    {                                                                              \
+        for (size_t i = 0, j; i < req->n; i++) {                                   \
+            for (j = 0; j < i; j++)                                                \
+                if (emq__str_eq(req->entries[i]->queue, req->entries[j]->queue) && \
+                    emq__str_eq(req->entries[i]->prefix, req->entries[j]->prefix)) \
+                    break;                                                         \
+            if (j == i)                                                            \
+                look(c, #act, req->entries[i]->prefix, req->entries[i]->queue);    \
+        }                                                                          \
     }
 LOOK_AT_ENTRIES(add)
 LOOK_AT_ENTRIES(extend)

@@ -456,13 +456,16 @@ struct emq__totals {
 };
 struct emq__stats_req {
     emq_str prefix, queue;
+    bool any_retry; /* look at every delayed job if need be, in slices */
 };
 struct emq__stats_res {
     int64_t now_ms;
     int64_t count[EMQ_STATE_COUNT + 1]; /* by emq_state */
     int64_t limited_ms, next_due_at_ms, oldest_waiting_at_ms, concurrency;
     struct emq__totals totals;
-    int64_t retry_delayed; /* delayed jobs that have been handed out before */
+    /* Delayed jobs that have been handed out before. A server may count only among the 1000 next due;
+     * with any_retry it is 0 only if there is none. */
+    int64_t retry_delayed;
     bool paused, maxed, exists;
 };
 
@@ -473,7 +476,7 @@ struct emq__find_req {
     emq_str prefix, queue;
     int32_t state;
     bool newest_first;
-    int64_t offset;   /* by rank; used when after_id is empty */
+    int64_t offset;   /* by rank; with after_id: about where that job stands, 0 = unknown */
     emq_str after_id; /* keyset: behind this job; NOT_FOUND if it left the state */
     int32_t limit;
 };

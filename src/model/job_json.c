@@ -7,25 +7,13 @@
 
 #include "base/json.h"
 
-/* A stored JSON text, as it is but for line breaks: valid JSON has those only between tokens, and
- * readers of lines of JSON want one object a line. A text that is no JSON becomes a string. */
+/* A stored text that is no JSON becomes a string. */
 static void put_json(struct emq__buf *out, emq_str text)
 {
-    size_t from = 0;
-
-    if (!emq__json_valid(text, NULL)) {
+    if (emq__json_valid(text, NULL))
+        emq__json_line(out, text);
+    else
         emq__json_quote(out, text);
-        return;
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.ptr[i] != '\n' && text.ptr[i] != '\r')
-            continue;
-        emq__buf_add(out, text.ptr + from, i - from);
-        emq__buf_char(out, ' ');
-        from = i + 1;
-    }
-    if (from < text.len)
-        emq__buf_add(out, text.ptr + from, text.len - from);
 }
 
 void emq__payload_json(struct emq__buf *out, const char *key, const char *encoding_key,

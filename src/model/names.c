@@ -56,6 +56,24 @@ emq_status emq__check_prefix(emq_str name, emq_error *err)
     return check_common("prefix", name, EMQ_QUEUE_NAME_MAX, err);
 }
 
+/* A server keeps a job under its id beside the keys of its queue: these are theirs. */
+static bool is_key_of_queue(emq_str id)
+{
+    static const char *const keys[] = {
+        "active", "completed",     "delayed",         "events", "failed",      "id",     "limiter",
+        "marker", "meta",          "paused",          "pc",     "prioritized", "repeat", "stalled",
+        "wait",   "stalled-check", "waiting-children"};
+    static const char *const fronts[] = {"de:", "dn:", "metrics:"};
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(keys); i++)
+        if (emq__str_is(id, keys[i]))
+            return true;
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(fronts); i++)
+        if (emq__str_starts(id, fronts[i]))
+            return true;
+    return false;
+}
+
 emq_status emq__check_custom_id(emq_str id, emq_error *err)
 {
     char shown[EMQ__SHOWN_MAX];
@@ -75,6 +93,10 @@ emq_status emq__check_custom_id(emq_str id, emq_error *err)
     if (emq__str_starts(id, "0:"))
         return FAIL("job id \"%s\" starts with \"0:\": that is a marker of other programs on this "
                     "queue",
+                    emq__shown(id, shown));
+    if (is_key_of_queue(id))
+        return FAIL("job id \"%s\" is the name of a key that each queue has on a server; put "
+                    "something in front",
                     emq__shown(id, shown));
     if (colons != 0 && colons != 2)
         return FAIL("job id \"%s\" has %zu ':'; none, or exactly two, are allowed",

@@ -277,7 +277,7 @@ static emq_status read_object(struct line *l, struct emq__json object, const str
                              raw.len);
         while (k < n_keys && !emq__str_is(l->key, keys[k].name))
             k++;
-        char shown[EMQ__SHOWN_MAX], known[180];
+        char shown[EMQ__SHOWN_MAX], known[sizeof err->text];
         if (k == n_keys) {
             list_keys(keys, n_keys, known, sizeof known);
             return FAIL("unknown key \"%.40s\"; known: %s", emq__shown(l->key, shown), known);

@@ -5,6 +5,7 @@
  */
 #include "model/url.h"
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "model/check.h"
@@ -152,6 +153,71 @@ emq_status emq__url_parse(emq_str text, struct emq__arena *mem, struct emq__url 
     if (s != EMQ_OK)
         return s;
     return query ? read_params(text, end + 1, mem, out, err) : EMQ_OK;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+static void add_encoded(struct emq__buf *b, emq_str text)
+{
+    static const char plain[] = "-._~/:";
+
+    for (size_t i = 0; i < text.len; i++) {
+        char ch = text.ptr[i], low = (char)(ch | 0x20), hex[4];
+        if ((low >= 'a' && low <= 'z') || (ch >= '0' && ch <= '9') || (ch && strchr(plain, ch))) {
+            emq__buf_char(b, ch);
+            continue;
+        }
+        (void)snprintf(hex, sizeof hex, "%%%02X", (unsigned)(unsigned char)ch);
+        emq__buf_text(b, hex);
+    }
+}
+
+/* Copies the parameters, each with what precedes it, but for the prefix. '?' or '&': what precedes the next. */
+static char add_other_params(struct emq__buf *b, emq_str query, struct emq__arena *mem)
+{
+    char before = '?';
+
+    while (query.len > 0) {
+        const char *amp = memchr(query.ptr, '&', query.len);
+        size_t n = amp ? (size_t)(amp - query.ptr) : query.len;
+        const char *eq = memchr(query.ptr, '=', n);
+        emq_str key = {0};
+        if (decode(query, 0, eq ? (size_t)(eq - query.ptr) : n, mem, &key, NULL) != EMQ_OK)
+            b->failed = EMQ_E_NOMEM;
+        if (!emq__str_is(key, "prefix")) {
+            emq__buf_char(b, before);
+            emq__buf_add(b, query.ptr, n);
+            before = '&';
+        }
+        n += amp != NULL;
+        query = emq_strn(query.ptr + n, query.len - n);
+    }
+    return before;
+}
+
+emq_status emq__url_with_prefix(emq_str text, emq_str prefix, struct emq__arena *mem, emq_str *out,
+                                emq_error *err)
+{
+    struct emq__buf b;
+    char before = '?';
+
+    emq__buf_init(&b, SIZE_MAX / 2);
+    if (text.ptr[0] == '/' || text.ptr[0] == '.') {
+        emq__buf_text(&b, "sqlite:");
+        add_encoded(&b, text);
+    } else {
+        const char *query = memchr(text.ptr, '?', text.len);
+        size_t end = query ? (size_t)(query - text.ptr) : text.len;
+        emq__buf_add(&b, text.ptr, end);
+        if (query)
+            before = add_other_params(&b, emq_strn(query + 1, text.len - end - 1), mem);
+    }
+    emq__buf_char(&b, before);
+    emq__buf_text(&b, "prefix=");
+    add_encoded(&b, prefix);
+    *out = b.failed ? emq_strn(NULL, 0) : emq__arena_str(mem, emq__buf_view(&b));
+    emq__buf_free(&b);
+    return out->ptr ? EMQ_OK : NOMEM();
 }
 
 const emq_str *emq__url_param(const struct emq__url *u, const char *key)

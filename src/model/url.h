@@ -21,6 +21,9 @@ struct emq__url {
  * is wrong: no scheme, a bad %XX, a NUL, more than 16 parameters, a parameter without '='. */
 emq_status emq__url_parse(emq_str text, struct emq__arena *mem, struct emq__url *out,
                           emq_error *err);
+/* The same URL with `prefix` as its parameter of that name, whatever it was. */
+emq_status emq__url_with_prefix(emq_str valid_url, emq_str prefix, struct emq__arena *mem,
+                                emq_str *out, emq_error *err);
 /* NULL if absent. */
 const emq_str *emq__url_param(const struct emq__url *u, const char *key);
 

@@ -26,11 +26,10 @@ void emq__adopt_at_start(emq_worker *w)
     emq_error err = {0};
 
     if (!emq__is_failure(claims(w, &res, &mem, &err)) && res.n > 0)
-        emq__log_write(
-            &w->c->log, EMQ_LOG_WARN,
-            "worker %.*s: %zu jobs are held under this name, by a worker that died or by "
-            "another of the same name; they come back when their locks end",
-            EMQ_STR_ARG(w->cfg.name), res.n);
+        emq__log_write(&w->c->log, EMQ_LOG_WARN,
+                       "worker %.*s: jobs held under this name: %zu, by a worker that died or by "
+                       "another of the same name; they come back when their locks end",
+                       EMQ_STR_ARG(w->cfg.name), res.n);
     emq__arena_free(&mem);
 }
 

@@ -253,7 +253,7 @@ void emq__report_finish(struct emq__report *r)
     r->n_lost += r->n_pending;
     if (r->n_lost > 0 && r->job)
         emq__log_write(&r->log, EMQ_LOG_WARN,
-                       "job %.*s of %.*s: %lld lines of its log could not be stored: %s",
+                       "job %.*s of %.*s: lines of its log that could not be stored: %lld: %s",
                        EMQ_STR_ARG(emq_job_id(r->job)), EMQ_STR_ARG(emq_job_queue(r->job)),
                        (long long)r->n_lost,
                        emq__is_failure(s) ? err.text : "they came faster than they were stored");

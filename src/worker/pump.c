@@ -196,7 +196,7 @@ static void abandon(emq_worker *w, int64_t now_us)
     char text[128];
     (void)snprintf(
         text, sizeof text,
-        "the end: %d outcomes could not be stored; their jobs come back when their locks end",
+        "the end: outcomes that could not be stored: %d; their jobs come back when their locks end",
         (int)n);
     emq__event_queue(w, EMQ_EVENT_ERROR, (emq_str){0}, (emq_str){0}, emq_cstr(text));
 }

@@ -100,7 +100,8 @@ static bool add_up(emq_worker *w, int64_t *left, int64_t *added)
     *left = *added = 0;
     for (size_t i = 0; i < w->n_queues; i++) {
         struct emq__arena mem = {0};
-        struct emq__stats_req req = {w->c->prefix, w->names[i]};
+        struct emq__stats_req req = {
+            .prefix = w->c->prefix, .queue = w->names[i], .any_retry = true};
         struct emq__stats_res res;
         emq_error err = {0};
         emq_status s = w->e->ops->stats(w->e, &req, &res, &mem, &err);
@@ -142,7 +143,7 @@ void emq__pump_plain(emq_worker *w, struct emq__wqueue *q, int64_t now_us)
     q->plain_at_us = now_us + PLAIN_POLL_MS * INT64_C(1000);
     q->plain = false;
     struct emq__arena mem = {0};
-    struct emq__stats_req req = {w->c->prefix, q->name};
+    struct emq__stats_req req = {.prefix = w->c->prefix, .queue = q->name};
     struct emq__stats_res res;
     struct emq__meta_req meta_req = {.prefix = w->c->prefix, .queue = q->name};
     struct emq__meta_res meta;

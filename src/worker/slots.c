@@ -181,7 +181,7 @@ void emq__slot_cancel(struct emq__slot *s, int reason)
 
 static void take_text(char **slot, size_t *len, emq_str text)
 {
-    if (text.len == 0)
+    if (!text.ptr) /* none; a text of 0 bytes is one */
         return;
     char *copy = malloc(text.len + 1);
     if (!copy)

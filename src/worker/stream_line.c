@@ -15,27 +15,11 @@ static void put_text(struct emq__buf *out, const char *key, emq_str s)
     emq__json_quote(out, s);
 }
 
-/* JSON as it is, but for line breaks between its tokens. */
-static void put_json_line(struct emq__buf *out, emq_str json)
-{
-    while (json.len) {
-        size_t n = 0;
-        while (n < json.len && json.ptr[n] != '\n' && json.ptr[n] != '\r')
-            n++;
-        emq__buf_add(out, json.ptr, n);
-        if (n < json.len) {
-            emq__buf_char(out, ' ');
-            n++;
-        }
-        json = emq_strn(json.ptr + n, json.len - n);
-    }
-}
-
 static void put_data(struct emq__buf *out, const struct emq__payload *p)
 {
     emq__json_key(out, "data");
     switch (p->kind) {
-    case EMQ__KIND_JSON: put_json_line(out, p->bytes); return;
+    case EMQ__KIND_JSON: emq__json_line(out, p->bytes); return;
     case EMQ__KIND_TEXT:
         emq__json_quote(out, p->bytes);
         emq__json_key(out, "dataEncoding");

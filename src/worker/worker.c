@@ -155,7 +155,7 @@ static emq_status contact(emq_worker *w, emq_error *err)
 
     for (int32_t failures = 0;; failures++) {
         struct emq__arena mem = {0};
-        struct emq__stats_req req = {w->c->prefix, w->names[0]};
+        struct emq__stats_req req = {.prefix = w->c->prefix, .queue = w->names[0]};
         struct emq__stats_res res;
         emq_status s = w->e->ops->stats(w->e, &req, &res, &mem, err);
         emq__arena_free(&mem);

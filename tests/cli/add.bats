@@ -76,6 +76,7 @@ load common
 }
 
 @test "bad options are refused by name, value and range, and nothing is added" {
+    without_server
     expect 64 emq add q x --priority 2097152
     says 2097152
     says "0 to 2097151"
@@ -104,6 +105,7 @@ load common
 }
 
 @test "missing, unreadable and wrong input files are told apart" {
+    without_server
     expect 66 emq add q @nowhere
     says nowhere
     expect 66 emq add q @"$BOX"

@@ -21,6 +21,10 @@ teardown() {
 # The value of a member of a JSON object on stdin or in $output.
 field() { jq -r "$1" <<<"${2:-$output}"; }
 
+# What has to do with one kind of store, or with none, and need not be played beside a server.
+needs_server() { [ -n "${EMQ_TEST_SERVER:-}" ] || skip "needs a server"; }
+without_server() { [ -z "${EMQ_TEST_SERVER:-}" ] || skip "${1:-the same with every store}"; }
+
 # Waits until a command succeeds: a generous deadline, no fixed sleep.
 until_true() {
     local i

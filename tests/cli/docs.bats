@@ -20,13 +20,30 @@ ROOT=$BATS_TEST_DIRNAME/../..
     [ "$status" = 1 ] || { echo "$output" >&2; return 1; }
 }
 
+# The paragraph "calls" of a script's header, on one line.
+calls() { sed -nE '/^-- calls /,/^(--@|$|[^-])/s/^-- (calls)? +//p' "$1" | xargs -d '\n'; }
+
+@test "the costs that the architecture tells are those of the scripts" {
+    without_server
+    local name calls n=0
+    while IFS='|' read -r _ name calls _; do
+        name=$(tr -d ' `' <<<"$name")
+        [ "$(calls "$ROOT/src/engine/redis/lua/$name.lua")" = "$(sed -E 's/^ +| +$//g' <<<"$calls")" ] ||
+            { echo "$name: $calls" >&2; return 1; }
+        n=$((n + 1))
+    done < <(sed -n '/^### Costs on a server/,/^### /p' "$ROOT/ARCHITECTURE.md" | grep '^| `')
+    [ "$n" -eq 8 ]
+}
+
 @test "every verb has a man page that is installed" {
+    without_server
     for verb in $(emq help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
         grep -q "'$verb'" <(sed -n '/^verbs = /,/]/p' "$ROOT/meson.build") || { echo "$verb" >&2; return 1; }
     done
 }
 
 @test "an installed copy builds the examples, shared and static" {
+    without_server
     DESTDIR=$BOX/stage meson install -C "$EMQ_DIR" --no-rebuild --quiet
     local at=$BOX/stage/usr/local
     [ -x "$at/bin/emq" ]
@@ -39,13 +56,14 @@ ROOT=$BATS_TEST_DIRNAME/../..
     PKG_CONFIG_PATH=$(dirname "$(find "$at" -name echomq.pc)")
     local lib
     lib=$(dirname "$(find "$at" -name libechomq.so.0)")
-    private=$(pkg-config --print-requires-private echomq | cut -d' ' -f1)
+    local needs
+    needs=$(pkg-config --static --libs echomq | sed 's/-lechomq//')
     for example in "$ROOT"/examples/*.c; do
         [[ $example != *postgres* || $libpq ]] || continue
         # shellcheck disable=SC2046,SC2086
         cc "$example" -o shared $(pkg-config --cflags --libs echomq sqlite3) $libpq -pthread
         # shellcheck disable=SC2046,SC2086
-        cc "$example" -o static $(pkg-config --cflags echomq) "$lib/libechomq.a" $(pkg-config --libs $private) $libpq -pthread
+        cc "$example" -o static $(pkg-config --cflags echomq) "$lib/libechomq.a" $needs $libpq -pthread
         ldd ./shared | grep -q libechomq.so.0
     done
 }

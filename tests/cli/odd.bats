@@ -3,6 +3,7 @@
 load common
 
 @test "an empty value, as of a variable that is not set, is refused" {
+    without_server
     local option
     for option in --id --dedup --group --name --batch --prefix --url; do
         expect 64 emq add q x "$option" ""
@@ -132,6 +133,7 @@ load common
 }
 
 @test "a batch refuses options of one job by name, and nothing is added" {
+    without_server
     echo '{"data":1}' >batch
     local option
     for option in --delay=1h --priority=1 --attempts=2 --id=a --dedup=d --dedup-ttl=1s --dedup-mode=extend \
@@ -162,7 +164,12 @@ load common
     token=$(sed -nE 's/.*, token ([^ ,]+),.*/\1/p' <<<"$stderr")
     expect 0 emq settle q 1 --token "$token" --completed
     expect 74 bash -c 'echo "{}" | emq add q --batch - >&-'
-    says "1 jobs were added, but"
+    says "1 job was added, but"
+    expect 74 bash -c 'emq work q --exit-when-empty --json -- true >/dev/full'
+    says "completed: 1, failed: 0"
+    emq add q y >/dev/null
+    expect 125 bash -c 'emq run q --json -- true >/dev/full'
+    says "completed: 1, failed: 0"
 }
 
 @test "a program's emq addresses its own job whatever the URL's prefix says" {
@@ -175,14 +182,47 @@ load common
     expect 1 env EMQ_PREFIX=yy emq show q 1 --prefix zz
 }
 
+@test "the URL that a program gets opens its worker's queues, whatever their prefix came from" {
+    local prefix url server="$EMQ_URL"
+    for url in "$server" "$server?prefix=zz" "${EMQ_TEST_SERVER:-$BOX/a 100%?b.db}"; do
+        for prefix in yy "a:{b}&c=d %"; do
+            export EMQ_URL=$url
+            emq add q x --prefix "$prefix" >id
+            expect 0 emq work q --prefix "$prefix" --exit-when-empty --quiet -- sh -c \
+                'unset EMQ_PREFIX; cd /; emq edit "$EMQ_QUEUE" "$EMQ_JOB_ID" --token "$EMQ_TOKEN" --progress 7'
+            [ "$(emq show q "$(cat id)" --prefix "$prefix" --json | jq .progress)" = 7 ]
+        done
+    done
+}
+
 @test "a paused queue ends --exit-when-empty, and the jobs that stay are told" {
     emq add q x >/dev/null
     emq pause q
     expect 0 timeout 60 emq work q --exit-when-empty -- cat
-    says "q is paused: 1 jobs stay"
+    says "q is paused: 1 job stays"
+    emq add q y >/dev/null
+    expect 0 timeout 60 emq work q --exit-when-empty -- cat
+    says "q is paused: 2 jobs stay"
+}
+
+@test "a worker that was told to end does not speak of paused queues" {
+    emq add q x >/dev/null
+    emq add q y >/dev/null
+    expect 0 emq work q --exit-when-empty --max-jobs 1 -- sh -c 'emq pause q'
+    [[ $stderr != *paused* ]]
+    emq resume q
+    emq work q --exit-when-empty -- sh -c 'emq pause q; touch up; until [ -e go ]; do sleep 0.05; done' 2>talk &
+    until_true test -e up
+    emq add q z >/dev/null
+    kill -TERM $!
+    until_true grep -q draining talk
+    touch go
+    wait $!
+    ! grep paused talk
 }
 
 @test "help of add names every key of a batch, and each is read" {
+    without_server
     local key
     emq help add >text
     for key in group delay timeout timestamp priority attempts lifo backoff dedup dedupTtl dedupMode \

@@ -2,8 +2,6 @@
 # What only a server has: passwords, and the URL of another variable.
 load common
 
-needs_server() { [ -n "${EMQ_TEST_SERVER:-}" ] || skip "needs a server"; }
-
 @test "a password on the command line is not shown by ps" {
     needs_server
     redis-cli -u "$EMQ_TEST_SERVER" ACL SETUSER ann on '>hush' '~*' '&*' +@all
@@ -25,6 +23,19 @@ needs_server() { [ -n "${EMQ_TEST_SERVER:-}" ] || skip "needs a server"; }
     [[ $stderr != *hush* && $stderr == *"user or password are wrong"* ]]
     expect 64 emq ls --url "$url/x?sentinel_password=hush"
     [[ $stderr != *hush* ]]
+    redis-cli -u "$EMQ_TEST_SERVER" ACL SETUSER ann on '>hush' '~*' '&*' +@all
+    EMQ_TRACE=engine EMQ_URL=$url emq -v work q --exit-when-empty -- true 2>talk
+    grep -q ready talk
+    ! grep hush talk
+    redis-cli -u "$EMQ_TEST_SERVER" ACL DELUSER ann
+    # A URL in the wrong place, and what may be one.
+    local wrong
+    for wrong in "stats $url" "ls q $url" "stats Redis${url#redis}" \
+        "stats redis+sentinel://h/m?sentinel_password=hush"; do
+        # shellcheck disable=SC2086
+        expect 64 emq $wrong
+        [[ $stderr != *hush* && $stderr == *edis* ]]
+    done
 }
 
 @test "--url redis: is the URL in REDIS_URL" {
@@ -38,4 +49,142 @@ needs_server() { [ -n "${EMQ_TEST_SERVER:-}" ] || skip "needs a server"; }
 @test "a server that is not there is unreachable, at once" {
     expect 69 emq ls --url redis://127.0.0.1:1
     [[ $stderr == *"127.0.0.1:1 can't be reached"* ]]
+}
+
+on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
+
+@test "the prefix is the option's, else EMQ_PREFIX, else the URL's, else emq" {
+    needs_server
+    emq add q x --id none >/dev/null
+    EMQ_URL="$EMQ_TEST_SERVER?prefix=bull" emq add q x --id url >/dev/null
+    EMQ_URL="$EMQ_TEST_SERVER?prefix=bull" EMQ_PREFIX=env emq add q x --id env >/dev/null
+    EMQ_URL="$EMQ_TEST_SERVER?prefix=bull" EMQ_PREFIX=env emq add q x --id option --prefix a:b >/dev/null
+    [ "$(on_server lrange emq:q:wait 0 -1)" = none ]
+    [ "$(on_server lrange bull:q:wait 0 -1)" = url ]
+    [ "$(on_server lrange env:q:wait 0 -1)" = env ]
+    [ "$(on_server lrange a:b:q:wait 0 -1)" = option ]
+    expect 64 emq ls --url "$EMQ_TEST_SERVER?prefix="
+    says "the parameter prefix is empty"
+}
+
+@test "ls finds queues among many other keys, in slices, and only those of its prefix" {
+    needs_server
+    for q in mail photos '{tag}'; do emq add "$q" x --prefix bull >/dev/null; done
+    emq add elsewhere x >/dev/null
+    emq add deeper x --prefix bull:more >/dev/null
+    emq take mail --prefix bull >/dev/null # leaves keys that are no queue's
+    on_server hset bull:only-meta:meta version bullmq:6.7.0 >/dev/null
+    on_server set bull:text:meta x >/dev/null
+    seq 30000 | sed 's/.*/set other:& x/' | on_server --pipe >/dev/null
+    on_server config resetstat >/dev/null
+    [ "$(emq ls --prefix bull --json | jq -r .queue | sort | paste -sd' ')" = "mail only-meta photos {tag}" ]
+    on_server info commandstats >seen
+    ! grep -q cmdstat_keys seen
+    [ "$(sed -nE 's/^cmdstat_scan:calls=([0-9]+).*/\1/p' seen)" -ge 5 ]
+}
+
+@test "a database has queues of its own" {
+    needs_server
+    emq add q x --url "$EMQ_TEST_SERVER/3" >/dev/null
+    [ -z "$(emq ls)" ]
+    [ "$(emq stats q --json --url "$EMQ_TEST_SERVER?db=3" | jq .waiting)" = 1 ]
+    expect 64 emq ls --url "$EMQ_TEST_SERVER/mail"
+    says '"mail" is no database number'
+}
+
+@test "what is wrong in a URL is named, and nothing is asked of the server" {
+    local at=redis://127.0.0.1:1
+    expect 64 emq ls --url "$at?wait=many"
+    says "wait=many"
+    expect 64 emq ls --url "$at?sync=off"
+    says "?sync="
+    expect 64 emq ls --url "$at?ca=/x"
+    says "rediss:"
+    expect 64 emq ls --url "rediss://h?cert=/x"
+    says "?cert= and ?key= go together"
+    expect 64 emq ls --url "redis://a,b"
+    says "redis+sentinel: or redis+cluster:"
+    expect 64 emq ls --url "redis://h:port"
+    says '"h:port" is no host'
+    expect 64 emq ls --url "redis+unix:rel.sock"
+    says "absolute path"
+    expect 64 emq ls --url "redis+sentinel://h"
+    says "the primary's name"
+    expect 64 emq ls --url "redis+cluster://h?db=1"
+    says "no databases but 0"
+    expect 64 emq ls --url "redis://ann@h"
+    says "user without a password"
+}
+
+@test "a URL of sentinels or of a cluster that leads to a plain server says so" {
+    needs_server
+    expect 69 emq ls --url "redis+sentinel://${EMQ_TEST_SERVER#redis://}/mymaster"
+    says "${EMQ_TEST_SERVER#redis://}"
+    says "knows no primary"
+    expect 64 emq ls --url "redis+cluster://${EMQ_TEST_SERVER#redis://}"
+    says "it is no cluster"
+}
+
+@test "what the server refuses is 77, what it has no room for is 74, and work goes on" {
+    needs_server
+    on_server acl setuser ann on '>hush' '~*' '&*' +@read +@connection +info >/dev/null
+    expect 77 emq add q x --url "${EMQ_TEST_SERVER/redis:\/\//redis://ann:hush@}"
+    says "ACL SETUSER"
+    on_server acl deluser ann >/dev/null
+    emq add q x >/dev/null
+    on_server config set maxmemory 1 >/dev/null
+    expect 74 emq add q y
+    says "out of memory and nothing was changed"
+    expect 0 emq work q --exit-when-empty --quiet -- true
+    on_server config set maxmemory 0 >/dev/null
+    expect 0 emq add q y
+    [ "$(emq stats q --json | jq -c '[.waiting, .completed]')" = "[1,1]" ]
+}
+
+@test "a key of another type is named, and other queues go on" {
+    needs_server
+    on_server set emq:q:wait x >/dev/null
+    expect 64 emq add q x
+    says 'the key "emq:q:wait" is a string and not a list'
+    expect 0 emq add other x
+    expect 0 emq ls
+}
+
+@test "a job of BullMQ's is worked, and what is not in its keys is not made up" {
+    needs_server
+    on_server hset bull:q:1 name old data '{"n":1}' opts '{"attempts":0}' timestamp 1795967013507 delay 0 priority 0 >/dev/null
+    on_server lpush bull:q:wait 1 >/dev/null
+    export EMQ_PREFIX=bull
+    expect 0 emq work q --exit-when-empty --quiet -- cat
+    [ "$(emq show q 1 --json | jq -c '[.name, .data, .returnvalue, .state, .timestamp]')" = '["old",{"n":1},{"n":1},"completed",1795967013507]' ]
+    [ "$(on_server hget bull:q:1 returnvalue)" = '{"n":1}' ]
+}
+
+# Arguments with which a verb would do something.
+arguments() {
+    case $1 in
+    add) echo q x ;;
+    work | run) echo q -- true ;;
+    extend) echo q 1 --token t:1 ;;
+    settle) echo q 1 --token t:1 --completed ;;
+    wait | show | logs | retry | promote | cancel | rm) echo q 1 ;;
+    take | ls | stats | tail | pause | resume | drain | obliterate | sweep) echo q ;;
+    edit) echo q 1 --priority 1 ;;
+    clean) echo q --state waiting --older 0 ;;
+    dedup) echo show q k ;;
+    *) echo "no arguments for $1" >&2 && return 1 ;;
+    esac
+}
+
+@test "every verb says that its store can't be reached" {
+    local code verb
+    export EMQ_URL=redis://127.0.0.1:1
+    for verb in $(emq help --json | jq -r '.verbs[].name'); do
+        case $verb in help | completion | version) continue ;; run) code=125 ;; *) code=69 ;; esac
+        # shellcheck disable=SC2046
+        expect $code emq "$verb" --json $(arguments "$verb")
+        [ -z "$output" ]
+        [ "$(jq -r '.verb, .status, .exit' <<<"$stderr" | xargs)" = "$verb E_UNAVAIL $code" ]
+        says "127.0.0.1:1 can't be reached"
+    done
 }

@@ -155,6 +155,25 @@ H
     [ "$(emq show q 2 --json | jq -r .returnvalue)" = ok ]
 }
 
+@test "an empty text of a kept program is a result, no answer is none" {
+    local id
+    for id in text base64 json null; do emq add q x --id $id >/dev/null; done
+    cat >handler <<'H'
+#!/bin/sh
+while IFS= read -r line; do
+    case $(printf '%s' "$line" | jq -r .id) in
+    text) echo '{"result":"","resultEncoding":"text"}' ;;
+    base64) echo '{"result":"","resultEncoding":"base64"}' ;;
+    json) echo '{"result":""}' ;;
+    null) echo '{"result":null}' ;;
+    esac
+done
+H
+    chmod +x handler
+    expect 0 emq work q --stream --exit-when-empty --quiet -- ./handler
+    [ "$(for id in text base64 json null; do emq show q $id --json | jq -c .returnvalue; done | xargs -d '\n')" = '"" "" "" null' ]
+}
+
 @test "run does one job and exits as the program did" {
     emq add q one >/dev/null
     emq add q two >/dev/null
@@ -170,6 +189,7 @@ H
 }
 
 @test "bad worker options are refused" {
+    without_server
     expect 64 emq work q
     expect 64 emq work -- true
     expect 64 emq work q --lock 100ms -- true

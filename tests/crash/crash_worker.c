@@ -6,7 +6,8 @@
  * crash_worker URL EFFECTS [key=value...]
  *   concurrency lock interval max_stalled max_jobs grace mode   as of emq_worker_opts
  *   empty=1       exit_when_empty
- *   add=N         adds N jobs "<pid>-i" while it works
+ *   add=N         adds N jobs "<pid>-i" while it works, each to run after delay=MS
+ *   clock=MS      its wall clock is so far off
  *   poison=ID     abort() in the handler of this job
  *   work=MS       the handler sleeps so long
  *   go=FD         waits until FD is closed before it starts
@@ -27,12 +28,25 @@
 
 struct self {
     int effects;
-    int64_t work_ms, add;
+    int64_t work_ms, add, delay_ms;
     const char *poison;
     emq_client *c;
 };
 
 static emq_worker *_Atomic the_worker;
+static int64_t clock_off_ms;
+
+/* Through the linker's --wrap. */
+int __real_clock_gettime(clockid_t id, struct timespec *t);
+int __wrap_clock_gettime(clockid_t id, struct timespec *t);
+int __wrap_clock_gettime(clockid_t id, struct timespec *t)
+{
+    int rc = __real_clock_gettime(id, t);
+
+    if (rc == 0 && id == CLOCK_REALTIME)
+        t->tv_sec += clock_off_ms / 1000;
+    return rc;
+}
 
 static void die(const char *what, const emq_error *err)
 {
@@ -70,7 +84,8 @@ static void *add_jobs(void *user)
 
     for (int64_t i = 0; i < s->add; i++) {
         char id[64];
-        emq_add_opts o = {.size = sizeof o, .keep_completed_count = EMQ_KEEP_ALL};
+        emq_add_opts o = {
+            .size = sizeof o, .delay_ms = s->delay_ms, .keep_completed_count = EMQ_KEEP_ALL};
         emq_error err = {0};
         (void)snprintf(id, sizeof id, "%ld-%lld", (long)getpid(), (long long)i);
         o.id = emq_cstr(id);
@@ -120,6 +135,10 @@ static void option(const char *arg, struct self *s, emq_worker_opts *o)
         o->exit_when_empty = (int32_t)n;
     else if (emq__str_is(key, "add"))
         s->add = n;
+    else if (emq__str_is(key, "delay"))
+        s->delay_ms = n;
+    else if (emq__str_is(key, "clock"))
+        clock_off_ms = n;
     else if (emq__str_is(key, "work"))
         s->work_ms = n;
     else if (emq__str_is(key, "go")) {

@@ -6,6 +6,10 @@
 
 #include "base/map.h"
 #include "base/str.h"
+#include "field/audit.h"
+#ifdef EMQ_HAVE_REDIS
+#include "lib/server.h"
+#endif
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,18 +30,31 @@ void herd_nap(int64_t ms)
     (void)nanosleep(&t, NULL);
 }
 
+void herd_url(char *url, size_t size, const char *sync)
+{
+#ifdef EMQ_HAVE_REDIS
+    const char *asked = server_asked();
+    if (asked) {
+        (void)snprintf(url, size, "%s", asked);
+        return;
+    }
+#endif
+    (void)snprintf(url, size, "sqlite:%s/q.db?sync=%s", test_temp_dir(), sync);
+}
+
 void herd_open(struct herd *h, const char *sync)
 {
     emq_error err = {0};
 
     memset(h, 0, sizeof *h);
-    (void)snprintf(h->url, sizeof h->url, "sqlite:%s/q.db?sync=%s", test_temp_dir(), sync);
+    herd_url(h->url, sizeof h->url, sync);
     (void)snprintf(h->effects, sizeof h->effects, "%s/effects", test_temp_dir());
     CHECK_STATUS_ERR(emq_open(&h->c, emq_cstr(h->url), NULL, &err), EMQ_OK, &err);
 }
 
 void herd_close(struct herd *h)
 {
+    field_audit(h->c, "q");
     emq_close(h->c);
 }
 

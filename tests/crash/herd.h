@@ -16,9 +16,11 @@ struct herd {
     int n; /* processes started so far */
 };
 
-/* A fresh file under this sync mode. */
+/* The URL of a fresh store: a file under this sync mode, or what EMQ_TEST_ENGINE asks for. */
+void herd_url(char *url, size_t size, const char *sync);
+
 void herd_open(struct herd *h, const char *sync);
-void herd_close(struct herd *h);
+void herd_close(struct herd *h); /* the sum rule holds */
 void herd_add(struct herd *h, const char *id, int64_t delay_ms);
 
 /* env: "NAME=VALUE" or NULL. Arguments as of crash_worker.c, separated by spaces. */

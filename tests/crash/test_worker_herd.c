@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many worker processes on one file: each job once without crashes, at least once with them, and
+ * Many worker processes on one store: each job once without crashes, at least once with them, and
  * nothing that was acknowledged is ever missing. EMQ_HERD_JOBS: how many for the four processes.
  */
 #include "herd.h"
@@ -23,7 +23,7 @@ static int jobs_of_four(void)
     return n > 0 ? n / PROCESSES * PROCESSES : 10000;
 }
 
-EMQ_TEST(four_processes_add_and_work_on_one_file_and_each_job_is_done_once)
+EMQ_TEST(four_processes_add_and_work_on_one_queue_and_each_job_is_done_once)
 {
     const int jobs = jobs_of_four();
     struct herd h;

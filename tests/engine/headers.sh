@@ -3,10 +3,10 @@
 #
 # Every public header compiles alone, in C and in C++, in every standard a user may have chosen; every
 # internal header compiles alone too.
-#   headers.sh SOURCE_ROOT CC CXX
+#   headers.sh SOURCE_ROOT CC CXX BUILD_ROOT
 set -eu
 cd "$1"
-cc=$2 cxx=$3
+cc=$2 cxx=$3 build=$4
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 
 for header in include/echomq/*.h; do
@@ -22,7 +22,8 @@ for header in include/echomq/*.h; do
             $cxx -std=$std $warnings -Wold-style-cast -Wno-unused-function -Iinclude -fsyntax-only -x c++ -
     done
 done
-for header in $(find src/base src/model src/engine src/client src/worker -name '*.h' ! -path 'src/engine/sqlite/*' ! -path 'src/engine/redis/*'); do
+for header in $(find src/base src/model src/engine src/client src/worker -name '*.h'); do
     echo "#include \"${header#src/}\"" |
-        $cc -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-function -Iinclude -Isrc -fsyntax-only -x c - || exit 1
+        $cc -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-function -Iinclude -Isrc \
+            -I"$build/src/engine/sqlite" -I"$build/src/engine/redis" -fsyntax-only -x c - || exit 1
 done

@@ -67,12 +67,14 @@ EMQ_TEST(what_cannot_be_opened_is_refused_with_what_can)
     emq_error err = {0};
     emq_open_opts o = {.size = sizeof o, .io_timeout_ms = -1};
 
-    CHECK_STATUS(emq_open(&c, S("postgres://localhost"), NULL, &err), EMQ_E_INVALID);
+    CHECK_STATUS(emq_open(&c, S("mysql://localhost"), NULL, &err), EMQ_E_INVALID);
     CHECK(strstr(err.text, "redis") && strstr(err.text, "sqlite"));
     CHECK_STATUS(emq_open(&c, url_of("?colour=red"), NULL, &err), EMQ_E_INVALID);
     CHECK(strstr(err.text, "colour"));
     CHECK_STATUS(emq_open(&c, url_of("?sync=perhaps"), NULL, &err), EMQ_E_INVALID);
     CHECK(strstr(err.text, "perhaps"));
+    CHECK_STATUS(emq_open(&c, url_of("?prefix="), NULL, &err), EMQ_E_INVALID);
+    CHECK(strstr(err.text, "prefix is empty"));
     CHECK_STATUS(emq_open(&c, url_of(""), &o, &err), EMQ_E_INVALID);
     CHECK(strstr(err.text, "io_timeout_ms"));
     o = (emq_open_opts){.size = sizeof o, .who = S("two words")};

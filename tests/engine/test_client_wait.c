@@ -195,10 +195,12 @@ EMQ_TEST(a_wait_ends_when_the_job_does)
     fixture_close(&f);
 }
 
-EMQ_TEST(a_finished_job_past_its_age_counts_as_absent)
+EMQ_TEST(a_finished_job_past_its_age_is_read_and_counted_until_a_sweep_removes_it)
 {
     struct fixture f;
     emq_add_opts o = {.size = sizeof o, .id = S("a"), .keep_completed_ms = 1000};
+    emq_queue_stats stats = {.size = sizeof stats};
+    int64_t recovered, failed;
     emq_job *job;
     emq_list *list;
 
@@ -207,13 +209,19 @@ EMQ_TEST(a_finished_job_past_its_age_counts_as_absent)
     job = take_one(&f);
     CHECK_STATUS(settle(&f, job, EMQ_SETTLE_COMPLETED, "1", 0), EMQ_OK);
     emq_job_free(job);
-    CHECK_STATUS(emq_wait(f.c, Q, S("a"), 0, NULL, NULL), EMQ_OK);
     fixture_advance(&f, 1001);
-    CHECK_STATUS(emq_get(f.c, Q, S("a"), &job, NULL), EMQ_NOT_FOUND);
-    CHECK_STATUS(emq_wait(f.c, Q, S("a"), -1, NULL, NULL), EMQ_NOT_FOUND);
-    CHECK_STATUS(emq_find(f.c, Q, NULL, &list, NULL), EMQ_OK);
-    CHECK_INT(emq_list_len(list), 0);
-    emq_list_free(list);
+    for (int swept = 0; swept < 2; swept++) {
+        CHECK_STATUS(emq_get(f.c, Q, S("a"), &job, NULL), swept ? EMQ_NOT_FOUND : EMQ_OK);
+        if (!swept)
+            emq_job_free(job);
+        CHECK_STATUS(emq_wait(f.c, Q, S("a"), 0, NULL, NULL), swept ? EMQ_NOT_FOUND : EMQ_OK);
+        CHECK_STATUS(emq_find(f.c, Q, NULL, &list, NULL), EMQ_OK);
+        CHECK_INT(emq_list_len(list), 1 - swept);
+        emq_list_free(list);
+        CHECK_STATUS(emq_stats(f.c, Q, &stats, NULL), EMQ_OK);
+        CHECK_INT(stats.count[EMQ_COMPLETED_STATE], 1 - swept);
+        CHECK_STATUS(emq_sweep(f.c, Q, NULL, &recovered, &failed, NULL), EMQ_OK);
+    }
     fixture_close(&f);
 }
 

@@ -25,7 +25,7 @@ static void start(struct lockstep *l, enum fx_kind kind, uint64_t seed, struct e
     CHECK_STATUS_ERR(fx_open(FX_NAIVE, NULL, &l->e[0], mem, &err), EMQ_OK, &err);
     CHECK_STATUS_ERR(fx_open(kind, file, &l->e[1], mem, &err), EMQ_OK, &err);
     for (int side = 0; side < 2; side++) {
-        struct emq__stats_req req = {FX_PREFIX, random_queue(0)};
+        struct emq__stats_req req = {.prefix = FX_PREFIX, .queue = random_queue(0)};
         struct emq__stats_res res;
         CHECK_STATUS_ERR(l->e[side]->ops->stats(l->e[side], &req, &res, mem, &err), EMQ_OK, &err);
         l->t0[side] = l->now[side] = res.now_ms;

@@ -7,9 +7,9 @@
 
 #include <sqlite3.h>
 
-#define DEFERRED_TEST(test_name)                       \
-    static void test_name(struct fx *t);               \
-    FX_ON_SQLITE_FILE(test_name)                       \
+#define DEFERRED_TEST(test_name)         \
+    static void test_name(struct fx *t); \
+    FX_ON_SQLITE_FILE(test_name)         \
     static void test_name(struct fx *t)
 
 /* All jobs whose id begins like this. */

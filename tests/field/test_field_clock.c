@@ -2,7 +2,8 @@
  *
  * The wall clock is set by a day, forward and back, while jobs are held. Locks count on a clock that
  * cannot be set: nobody loses a job. Due times are instants of the wall clock, as documented: a jump
- * forward makes due what lies in between, a jump back makes nothing early and loses nothing.
+ * forward makes due what lies in between, a jump back makes nothing early and loses nothing. On a server the
+ * clock is the server's: tests/redis/test_clock.c.
  *
  * clock_gettime() of this program goes through the linker's --wrap.
  */
@@ -55,7 +56,7 @@ static int64_t fence_of(struct bench *b, const char *id)
     return fence;
 }
 
-EMQ_TEST(a_clock_that_is_set_by_a_day_costs_no_lock_and_no_delayed_job)
+SQLITE_TEST(a_clock_that_is_set_by_a_day_costs_no_lock_and_no_delayed_job)
 {
     struct watch x = {.b = bench_open("q")};
     struct bench *b = x.b;
@@ -132,7 +133,7 @@ EMQ_TEST(a_dead_owners_job_is_recovered_in_time_though_the_clock_was_set_back)
     bench_close(b);
 }
 
-EMQ_TEST(a_dedup_window_that_saw_the_clock_go_back_still_ends)
+SQLITE_TEST(a_dedup_window_that_saw_the_clock_go_back_still_ends)
 {
     struct bench *b = bench_open("q");
     emq_add_opts o = {.size = sizeof o, .dedup_id = S("k"), .dedup_ttl_ms = 5000};

@@ -4,6 +4,7 @@
  */
 #include "crash/herd.h"
 #include "field.h"
+#include "shell.h"
 
 #include "base/str.h"
 #include "model/job.h"
@@ -251,7 +252,7 @@ EMQ_TEST(five_kills_and_restarts_leave_counters_order_and_states_as_they_were)
     char url[sizeof b->f.url];
 
     memcpy(url, b->f.url, sizeof url);
-    wf_add(&b->f, "q", "failed", "fail");
+    wf_add(&b->f, "q", "broken", "fail");
     wf_add(&b->f, "q", "done", "result ok");
     wf_add_opts(
         &b->f, "q", "retried", "retry",
@@ -372,7 +373,7 @@ EMQ_TEST(a_limit_lowered_and_raised_over_a_killed_worker_never_wedges_the_queue)
 
 /* ---- damaged records --------------------------------------------------------------------- */
 
-EMQ_TEST(damaged_rows_at_the_head_of_the_line_do_not_block_the_good_ones_behind)
+SQLITE_TEST(damaged_rows_at_the_head_of_the_line_do_not_block_the_good_ones_behind)
 {
     static const char *const damage[] = {
         "data = NULL, side = 1", /* its data is gone: must not run without it */

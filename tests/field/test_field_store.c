@@ -3,6 +3,7 @@
  * The file: bytes that must come back, disks that fill up, files that grow, totals that must last.
  */
 #include "field.h"
+#include "shell.h"
 
 #include "base/str.h"
 
@@ -126,7 +127,7 @@ static int64_t fill(struct disk *d)
     }
 }
 
-EMQ_TEST(a_full_disk_refuses_adds_whole_and_work_goes_on_once_space_is_free)
+SQLITE_TEST(a_full_disk_refuses_adds_whole_and_work_goes_on_once_space_is_free)
 {
     enum { HELD = 3 };
     struct disk d;
@@ -255,7 +256,7 @@ static void few_events(struct bench *b)
     FIELD_OK(emq_remove(b->f.c, S("q"), S("first"), err));
 }
 
-EMQ_TEST(the_file_stops_growing_when_retention_keeps_a_hundred_jobs)
+SQLITE_TEST(the_file_stops_growing_when_retention_keeps_a_hundred_jobs)
 {
     struct bench *b = bench_open("q");
 
@@ -264,7 +265,7 @@ EMQ_TEST(the_file_stops_growing_when_retention_keeps_a_hundred_jobs)
     bench_close(b);
 }
 
-EMQ_TEST(one_old_parked_job_does_not_pin_the_space_of_thousands_behind_it)
+SQLITE_TEST(one_old_parked_job_does_not_pin_the_space_of_thousands_behind_it)
 {
     struct bench *b = bench_open("q");
 

@@ -4,6 +4,7 @@
  */
 #include "crash/herd.h"
 #include "field.h"
+#include "shell.h"
 
 #include "base/str.h"
 #include "model/job.h"
@@ -64,7 +65,7 @@ EMQ_TEST(delays_of_30_days_400_days_and_100_years_stay_and_the_idle_worker_sleep
 
 /* ---- lost wake-ups ----------------------------------------------------------------------- */
 
-EMQ_TEST(an_idle_worker_whose_bell_was_lost_still_finds_jobs_within_seconds)
+SQLITE_TEST(an_idle_worker_whose_bell_was_lost_still_finds_jobs_within_seconds)
 {
     struct herd h;
 
@@ -120,7 +121,7 @@ EMQ_TEST(one_failed_act_of_each_duty_ends_none_of_them)
     bench_close(b);
 }
 
-EMQ_TEST(a_file_that_a_foreign_program_holds_delays_work_and_loses_nothing)
+SQLITE_TEST(a_file_that_a_foreign_program_holds_delays_work_and_loses_nothing)
 {
     enum { HELD_MS = 2000 };
     struct bench *b = bench_open("q");

@@ -188,9 +188,13 @@ both('removeOrphanedJobs finds no orphan in what both sides made', async ({ q, p
 });
 
 each('keys that are no job of anybody are removed by removeOrphanedJobs, and nothing of ours', async ({ q, side, node }) => {
-  await side.add(q, 'job', {});
+  const id = await side.add(q, 'job', {});
+  await side.setPriority(q, id, 4); // leaves a history and a receipt
+  const own = (await redis.keys(`bull::emq:*${q}*`)).sort();
+  assert.equal(own.length > 0, !side.queue);
   await redis.hset(`bull:${q}:orphan`, 'name', 'x', 'data', '{}');
   await redis.rpush(`bull:${q}:orphan:logs`, 'x');
   assert.equal(await node.queue(q).removeOrphanedJobs(), 1);
-  assert.equal((await node.counts(q)).waiting, 1);
+  assert.equal((await node.counts(q)).prioritized, 1);
+  assert.deepEqual((await redis.keys(`bull::emq:*${q}*`)).sort(), own);
 });

@@ -34,6 +34,10 @@ is 1 '8 passed, 1 failed' slow
 printf '1..2\nok 1 it works\nnot ok 2 it does not\n' >cli.tap
 is 1 '9 passed, 1 failed' good cli.tap
 grep -q 'failed: it does not' out
+printf '1..3\nok 1 it works\n' >cut.tap
+is 1 '9 passed, 2 failed' good cut.tap
+: >none.tap
+is 1 '8 passed, 1 failed' good none.tap
 : >nothing
 is 1 '0 passed, 0 failed' nothing
 echo "tally counts what it should"

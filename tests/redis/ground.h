@@ -7,31 +7,10 @@
 
 #include "engine/redis/ground.h"
 #include "lib/engine_fixture.h"
-#include "lib/server.h"
 #include "redis/proxy.h"
+#include "redis/the_server.h"
 
 enum { PATIENCE_MS = 10000, SHORT_MS = 400 };
-
-/* All servers of a run are of one kind: Redis, or Valkey when EMQ_TEST_ENGINE says so. */
-static inline enum server_kind the_kind(void)
-{
-    const char *asked = getenv("EMQ_TEST_ENGINE");
-
-    return asked && strcmp(asked, "valkey") == 0 ? SERVER_VALKEY : SERVER_REDIS;
-}
-
-static inline struct server *the_server(void)
-{
-    return server_of_program(the_kind());
-}
-/* One command of somebody else. */
-#define SERVER_DO(...) server_command(the_server(), __VA_ARGS__)
-
-#define START(...) server_start(&(struct server_opts){.kind = the_kind(), __VA_ARGS__})
-static inline struct server *start_plain(void)
-{
-    return server_start(&(struct server_opts){.kind = the_kind()});
-}
 
 static inline emq_status try_url(const char *url, int64_t timeout_ms, struct emq__engine **e,
                                  emq_error *err)
@@ -97,7 +76,7 @@ static inline void must_add_to(struct emq__engine *e, const char *queue)
 static inline emq_status stats_of(struct emq__engine *e, const char *queue,
                                   struct emq__stats_res *res, emq_error *err)
 {
-    struct emq__stats_req req = {FX_PREFIX, emq_cstr(queue)};
+    struct emq__stats_req req = {.prefix = FX_PREFIX, .queue = emq_cstr(queue)};
     struct emq__arena mem = {0};
 
     emq_status s = e->ops->stats(e, &req, res, &mem, err);

@@ -29,6 +29,8 @@ struct proxy_inside {
     uint64_t told, done; /* commands */
     bool stalled, stop, cut;
     int64_t left[2]; /* bytes until the cut, or NO_CUT */
+    int64_t each;    /* of the last cut */
+    int more;        /* cuts after the next one */
     int connections;
     int64_t up_bytes;
     struct pair pairs[PAIRS]; /* the thread's */
@@ -89,8 +91,9 @@ static void move(struct proxy_inside *x, struct pair *p, int way)
     if (n > 0 && way == UP)
         x->up_bytes += n;
     if (x->left[way] == 0) {
-        x->left[way] = NO_CUT;
-        x->cut = end = true;
+        x->left[way] = x->more > 0 ? x->each : NO_CUT;
+        x->cut = x->more-- <= 0;
+        end = true;
     }
     pthread_mutex_unlock(&x->mu);
     for (ssize_t at = 0; at < n;) {
@@ -200,7 +203,8 @@ void proxy_end(struct proxy *p)
 static void cut(struct proxy *p, int way, int64_t n)
 {
     pthread_mutex_lock(&p->inside->mu);
-    p->inside->left[way] = n;
+    p->inside->left[way] = p->inside->each = n;
+    p->inside->more = 0;
     p->inside->cut = false;
     tell(p->inside);
     pthread_mutex_unlock(&p->inside->mu);
@@ -214,6 +218,13 @@ void proxy_cut_requests(struct proxy *p, int64_t n)
 void proxy_cut_replies(struct proxy *p, int64_t n)
 {
     cut(p, DOWN, n);
+}
+
+void proxy_cut_again(struct proxy *p, int times)
+{
+    pthread_mutex_lock(&p->inside->mu);
+    p->inside->more = times - 1;
+    pthread_mutex_unlock(&p->inside->mu);
 }
 
 bool proxy_was_cut(struct proxy *p)

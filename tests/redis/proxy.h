@@ -20,7 +20,9 @@ void proxy_end(struct proxy *p);
 /* Once: forwards `n` more bytes to the server (from it), then closes that connection on both sides. */
 void proxy_cut_requests(struct proxy *p, int64_t n);
 void proxy_cut_replies(struct proxy *p, int64_t n);
-/* Did the last cut happen? A cut that did not is forgotten. */
+/* The cut that was last asked for happens so often in all, each time after as many bytes. */
+void proxy_cut_again(struct proxy *p, int times);
+/* Did the last cut happen (all of it, when again and again)? A cut that did not is forgotten. */
 bool proxy_was_cut(struct proxy *p);
 /* Forwards nothing and closes nothing, until it is told to go on. */
 void proxy_stall(struct proxy *p, bool stalled);

@@ -162,6 +162,24 @@ REDIS_TEST(a_job_of_bullmq_without_a_lock_is_recovered_at_the_second_look)
     CHECK_STATE(t, "q", S("1"), EMQ_WAITING);
 }
 
+REDIS_TEST(a_job_that_bullmq_took_again_is_looked_at_twice_again)
+{
+    held_by_bullmq(t);
+    CHECK_INT(sweep(t, "q", 3).n_recovered, 0);
+    advance(t, 6000);
+    DO("HSET emq:q:1 processedOn 1700000007001 ats 2");
+    CHECK_INT(sweep(t, "q", 3).n_recovered, 0);
+    advance(t, 5000);
+    CHECK_INT(sweep(t, "q", 3).n_recovered, 1);
+}
+
+REDIS_TEST(a_sweep_leaves_the_check_of_bullmq_alone)
+{
+    held_by_bullmq(t);
+    CHECK_INT(sweep(t, "q", 3).n_recovered, 0);
+    CHECK_DO("0", "EXISTS emq:q:stalled-check");
+}
+
 REDIS_TEST(a_job_of_bullmq_with_a_lock_is_left_alone)
 {
     held_by_bullmq(t);

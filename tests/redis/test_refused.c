@@ -4,15 +4,13 @@
  * a URL may say.
  */
 #include "engine/redis/error.h"
+#include "redis/fake.h"
 #include "redis/ground.h"
 
 #include "base/error.h"
 
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define CHECK_TEXT(error, part) check_has(emq_cstr((error).text), part, __FILE__, __LINE__)
 
@@ -107,65 +105,6 @@ EMQ_TEST(a_server_that_becomes_a_replica_is_waited_for_and_then_named)
 
 /* ---- how old it may be ----------------------------------------------------------------------------- */
 
-/* Says OK to everything, and to INFO what it is told to. */
-struct fake {
-    pthread_t thread;
-    int listener, port;
-    const char *info;
-};
-
-static void fake_serve(const struct fake *f, int fd)
-{
-    char in[4096], out[8192];
-    ssize_t n;
-
-    while ((n = recv(fd, in, sizeof in - 1, 0)) > 0) {
-        int len;
-        in[n] = '\0';
-        if (strstr(in, "INFO"))
-            len = snprintf(out, sizeof out, "$%zu\r\n%s\r\n", strlen(f->info), f->info);
-        else if (strstr(in, "TIME"))
-            len = snprintf(out, sizeof out, "*2\r\n$1\r\n1\r\n$1\r\n1\r\n");
-        else
-            len = snprintf(out, sizeof out, "+OK\r\n");
-        if (send(fd, out, (size_t)len, MSG_NOSIGNAL) != len)
-            return;
-    }
-}
-
-static void *fake_run(void *arg)
-{
-    const struct fake *f = arg;
-    int fd;
-
-    while ((fd = accept(f->listener, NULL, NULL)) >= 0) {
-        fake_serve(f, fd);
-        (void)close(fd);
-    }
-    return NULL;
-}
-
-static void fake_start(struct fake *f, const char *info)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
-
-    f->info = info;
-    f->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK_INT(bind(f->listener, (struct sockaddr *)&a, len), 0);
-    CHECK_INT(listen(f->listener, 8), 0);
-    CHECK_INT(getsockname(f->listener, (struct sockaddr *)&a, &len), 0);
-    f->port = ntohs(a.sin_port);
-    CHECK_INT(pthread_create(&f->thread, NULL, fake_run, f), 0);
-}
-
-static void fake_end(struct fake *f)
-{
-    (void)shutdown(f->listener, SHUT_RDWR);
-    (void)pthread_join(f->thread, NULL);
-    (void)close(f->listener);
-}
-
 EMQ_TEST(a_server_that_is_too_old_is_refused_with_its_version)
 {
     static const struct {
@@ -185,10 +124,10 @@ EMQ_TEST(a_server_that_is_too_old_is_refused_with_its_version)
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(cases); i++) {
         struct emq__engine *e;
-        struct fake f;
+        struct fake f = {.info = cases[i].info};
         emq_error err = {0};
         char url[60];
-        fake_start(&f, cases[i].info);
+        fake_start(&f);
         (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", f.port);
         CHECK_STATUS_ERR(try_url(url, PATIENCE_MS, &e, &err), cases[i].status, &err);
         if (cases[i].status == EMQ_OK)
@@ -306,6 +245,40 @@ EMQ_TEST(a_key_that_belongs_to_something_else_is_named)
 }
 
 /* ---- what replies mean ----------------------------------------------------------------------------- */
+
+EMQ_TEST(every_refusal_is_said_with_what_to_do_and_asked_again_only_if_that_may_help)
+{
+    static const struct {
+        const char *answer;
+        emq_status status;
+        bool again;
+        const char *text;
+    } cases[] = {
+        {"-LOADING Redis is loading", EMQ_E_UNAVAIL, true, "is loading its data"},
+        {"-MASTERDOWN Link with MASTER is down", EMQ_E_UNAVAIL, true, "has lost its primary"},
+        {"-CLUSTERDOWN Hash slot not served", EMQ_E_UNAVAIL, true, "does not serve this slot now"},
+        {"-TRYAGAIN Multiple keys request", EMQ_E_UNAVAIL, true, "slot is being moved"},
+        {"-READONLY You can't write", EMQ_E_UNAVAIL, true, "read-only replica"},
+        {"-NOSCRIPT No matching script.", EMQ_E_UNAVAIL, true, "forgets scripts at once"},
+        {"-BUSY Redis is busy running a script", EMQ_E_BUSY, true, "script holds the server"},
+        {"-OOM command not allowed", EMQ_E_FULL, false, "out of memory and nothing was changed"},
+        {"-MISCONF Redis is configured to save", EMQ_E_FULL, false, "can't write its disk"},
+        {"-NOAUTH Authentication required.", EMQ_E_REFUSED, false, "wants a password"},
+        {"-NOPERM this user has no permissions", EMQ_E_REFUSED, false, "ACL SETUSER"},
+    };
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(cases); i++) {
+        struct fake f = {.info = "redis_version:7.0.15\r\n", .answer = cases[i].answer};
+        fake_start(&f);
+        struct add a = {.e = open_port(f.port, SHORT_MS), .session = ""};
+        CHECK_STATUS_ERR(add_data(&a, S("1")), cases[i].status, &a.err);
+        CHECK_TEXT(a.err, cases[i].text);
+        if ((atomic_load(&f.asked) > 1) != cases[i].again)
+            fail_msg("%s: asked %d times", cases[i].answer, atomic_load(&f.asked));
+        a.e->ops->close(a.e);
+        fake_end(&f);
+    }
+}
 
 EMQ_TEST(error_replies_of_old_and_new_servers_mean_the_same)
 {

@@ -143,3 +143,129 @@ REDIS_TEST(a_page_of_a_long_list_is_read_in_several_scripts_and_in_order)
         CHECK_STR(res.jobs[i]->id, id);
     }
 }
+
+/* ---- what puts jobs back where the search comes by ------------------------------------------------- */
+
+static void add_delayed(struct fx *t, int n)
+{
+    struct emq__add_entry *en = calloc(SOME, sizeof *en);
+
+    fx_unchecked(t);
+    assert_non_null(en);
+    for (int i = 0; i < SOME; i++) {
+        en[i] = fx_entry("q", "x");
+        en[i].delay_ms = 100000;
+        en[i].priority = i % 2;
+    }
+    for (int i = 0; i < n; i += SOME)
+        must_add_many(t, en, SOME);
+    free(en);
+}
+
+REDIS_TEST(a_thousand_delays_are_changed_in_several_scripts_and_each_once)
+{
+    struct emq__bulk_req req = {.call = {S("session"), 1},
+                                .queue = S("q"),
+                                .change = {.kind = EMQ__CHANGE_DELAY, .delay_ms = 50000},
+                                .state = EMQ_DELAYED,
+                                .limit = 1000};
+
+    add_delayed(t, LONG);
+    for (int times = 0; times < 2; times++) {
+        int64_t before = scripts_run(t);
+        struct emq__bulk_res res = bulk(t, req);
+        CHECK(times == 0 ? scripts_run(t) > before + 2 : scripts_run(t) == before + 1);
+        CHECK_INT(res.count, 1000);
+        CHECK(res.more);
+        CHECK_STR(res.last_id, "1000");
+    }
+    CHECK_DO("1000", "ZCOUNT emq:q:delayed -inf (%lld",
+             (long long)(must_get(t, "q", S("1001"))->due_at_ms * 4096));
+    CHECK_DO("1\n2", "ZRANGE emq:q:delayed 0 1");
+    CHECK_INT(must_get(t, "q", S("1000"))->delay_ms, 50000);
+    CHECK_INT(must_get(t, "q", S("1001"))->delay_ms, 100000);
+}
+
+REDIS_TEST(a_thousand_priorities_are_changed_in_several_scripts_and_each_once)
+{
+    struct emq__bulk_req req = {.call = {S("session"), 1},
+                                .queue = S("q"),
+                                .change = {.kind = EMQ__CHANGE_PRIORITY, .priority = 0},
+                                .state = EMQ_WAITING,
+                                .limit = 1000};
+
+    add_long(t);
+    int64_t before = scripts_run(t);
+    struct emq__bulk_res res = bulk(t, req); /* to the end of the same line */
+    CHECK(scripts_run(t) > before + 2);
+    CHECK_INT(res.count, 1000);
+    CHECK(res.more);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], LONG);
+    CHECK_DO(
+        "1001\n1000", "EVAL %s 0",
+        "local b = 'emq:q:wait' return {redis.call('LINDEX', b, -1), redis.call('LINDEX', b, 0)}");
+}
+
+REDIS_TEST(all_delayed_jobs_are_promoted_into_their_lines)
+{
+    struct emq__bulk_req req = {
+        .queue = S("q"), .change.kind = EMQ__CHANGE_PROMOTE, .state = EMQ_DELAYED, .limit = 1000};
+    int64_t count = 0;
+
+    add_delayed(t, LONG);
+    for (bool more = true; more;) {
+        struct emq__bulk_res res = bulk(t, req);
+        count += res.count;
+        more = res.more;
+    }
+    CHECK_INT(count, LONG);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], LONG / 2);
+    CHECK_INT(stats(t, "q").count[EMQ_PRIORITIZED], LONG / 2);
+}
+
+/* ---- long lists ------------------------------------------------------------------------------------ */
+
+REDIS_TEST(a_job_far_inside_a_long_list_is_found_in_several_scripts)
+{
+    struct emq__find_req req = {.prefix = FX_PREFIX,
+                                .queue = S("q"),
+                                .state = EMQ_WAITING,
+                                .after_id = S("g30000"),
+                                .limit = 1};
+    struct emq__find_res res;
+
+    fx_unchecked(t);
+    must_add(t, "q", "x");
+    DO("EVAL %s 0", "for i = 1, 60000 do redis.call('LPUSH', 'emq:q:wait', 'g' .. i) end "
+                    "redis.call('COPY', 'emq:q:1', 'emq:q:g30001')"
+                    "redis.call('COPY', 'emq:q:1', 'emq:q:g29999')");
+    for (int newest = 0; newest < 2; newest++) {
+        req.newest_first = newest;
+        for (int hint = 0; hint < 2; hint++) {
+            req.offset = !hint ? 0 : newest ? 30000 : 30000 + 77;
+            int64_t before = scripts_run(t);
+            CHECK_STATUS(FX_CALL(t, find, &req, &res), EMQ_OK);
+            CHECK(hint ? scripts_run(t) == before + 1 : scripts_run(t) > before + 1);
+            CHECK_INT(res.n, 1);
+            CHECK_STR(res.jobs[0]->id, newest ? "g29999" : "g30001");
+        }
+    }
+    req.after_id = S("nowhere");
+    CHECK_STATUS(FX_CALL(t, find, &req, &res), EMQ_NOT_FOUND);
+}
+
+REDIS_TEST(a_retry_that_is_due_behind_thousands_of_delayed_jobs_is_known)
+{
+    struct emq__stats_req req = {.prefix = FX_PREFIX, .queue = S("q")};
+    struct emq__stats_res res;
+
+    add_delayed(t, LONG);
+    CHECK_INT(stats(t, "q").retry_delayed, 0);
+    must_add(t, "q", "x");
+    retry_ok(t, must_take(t, "q"), 200000);
+    CHECK_STATUS(FX_CALL(t, stats, &req, &res), EMQ_OK); /* not asked to look everywhere */
+    CHECK_INT(res.retry_delayed, 0);
+    req.any_retry = true;
+    CHECK_STATUS(FX_CALL(t, stats, &req, &res), EMQ_OK);
+    CHECK(res.retry_delayed > 0);
+}

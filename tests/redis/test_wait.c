@@ -5,7 +5,6 @@
  */
 #include "redis/ground.h"
 
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>

@@ -131,3 +131,31 @@ EMQ_TEST(batch_line_is_refused_with_key_value_and_rule)
         emq__arena_free(&mem);
     }
 }
+
+EMQ_TEST(an_unknown_key_is_answered_with_every_known_one_however_long_it_is)
+{
+    static const char *const keys[] = {
+        "data",    "text",      "name",     "id",        "group",         "delay",
+        "timeout", "timestamp", "priority", "attempts",  "keepLogs",      "lifo",
+        "backoff", "dedup",     "dedupTtl", "dedupMode", "keepCompleted", "keepFailed"};
+    struct emq__arena mem = {0};
+    emq_add_opts o;
+    emq_str data;
+    emq_error err = {0};
+
+    CHECK_STATUS(
+        emq__opts_from_batch(
+            EMQ_STR_LIT("{\"a_key_that_goes_on_and_on_and_on_and_on_and_on_and_on_and_on\":1}"),
+            &mem, &o, &data, &err),
+        EMQ_E_INVALID);
+    const char *at = strstr(err.text, "known: ");
+    CHECK(at != NULL);
+    at += strlen("known: ");
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(keys); i++) {
+        CHECK(strncmp(at, keys[i], strlen(keys[i])) == 0);
+        at += strlen(keys[i]);
+        CHECK(strncmp(at, i + 1 < EMQ_ARRAY_LEN(keys) ? ", " : "", 2) == 0);
+        at += 2;
+    }
+    emq__arena_free(&mem);
+}

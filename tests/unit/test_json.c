@@ -575,6 +575,28 @@ EMQ_TEST(what_is_quoted_is_valid_and_reads_back)
     emq__arena_free(&a);
 }
 
+EMQ_TEST(json_on_one_line_is_the_same_value)
+{
+    static const char *const lines[][2] = {
+        {"1", "1"},
+        {"{\r\n \"a\":\n[1,\r2]\n}", "{   \"a\": [1, 2] }"},
+        {"\"no\\nbreak\"", "\"no\\nbreak\""},
+        {"\n\n", "  "},
+        {"", ""},
+    };
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(lines); i++) {
+        struct emq__buf b;
+        emq__buf_init(&b, 100);
+        emq__buf_text(&b, "before\n"); /* stays as it is */
+        emq__json_line(&b, emq_cstr(lines[i][0]));
+        CHECK_INT(b.failed, EMQ_OK);
+        CHECK_STR(emq_strn(b.ptr + 7, b.len - 7), lines[i][1]);
+        CHECK(b.ptr[6] == '\n');
+        emq__buf_free(&b);
+    }
+}
+
 /* A text that nobody checked must not lead the readers out of their slice. */
 static void walk(struct emq__json v, struct emq__arena *a, int depth)
 {

@@ -78,12 +78,17 @@ EMQ_TEST(worker_name_has_no_space)
 
 EMQ_TEST(custom_id_leaves_the_counter_and_markers_alone)
 {
-    static const char *const good[] = {"a", "1a", "-1", "1.0", "repeat:x:123", "a::", "00x"};
+    static const char *const good[] = {"a",   "1a",  "-1",  "1.0",     "repeat:x:123",
+                                       "a::", "00x", "ids", "failed1", "de"};
     static const struct {
         const char *id, *rule;
     } bad[] = {
-        {"0", "digits"}, {"7", "digits"},        {"00123", "digits"},  {"0:", "0:"},
-        {"0:1:2", "0:"}, {"a:b", "exactly two"}, {":", "exactly two"}, {"a:b:c:d", "exactly two"},
+        {"0", "digits"},      {"7", "digits"},
+        {"00123", "digits"},  {"0:", "0:"},
+        {"0:1:2", "0:"},      {"id", "key"},
+        {"failed", "key"},    {"waiting-children", "key"},
+        {"de:a:b", "key"},    {"a:b", "exactly two"},
+        {":", "exactly two"}, {"a:b:c:d", "exactly two"},
     };
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(good); i++)

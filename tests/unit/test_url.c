@@ -116,3 +116,33 @@ EMQ_TEST(url_messages_never_carry_a_password)
         emq__arena_free(&mem);
     }
 }
+
+EMQ_TEST(url_takes_a_prefix_and_keeps_the_rest)
+{
+    static const struct {
+        const char *url, *prefix, *out;
+    } table[] = {
+        {"sqlite:/a%20b.db", "yy", "sqlite:/a%20b.db?prefix=yy"},
+        {"sqlite:q.db?sync=off", "yy", "sqlite:q.db?sync=off&prefix=yy"},
+        {"sqlite:q.db?prefix=zz", "yy", "sqlite:q.db?prefix=yy"},
+        {"sqlite:q.db?pre%66ix=zz&sync=off", "yy", "sqlite:q.db?sync=off&prefix=yy"},
+        {"redis://u:p%40@h:1/2?wait=1&prefix=zz&db=3", "a&b%{c}:d",
+         "redis://u:p%40@h:1/2?wait=1&db=3&prefix=a%26b%25%7Bc%7D:d"},
+        {"/tmp/100% a?b.db", "yy", "sqlite:/tmp/100%25%20a%3Fb.db?prefix=yy"},
+        {"./q.db", "\xc3\xbc", "sqlite:./q.db?prefix=%C3%BC"},
+    };
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(table); i++) {
+        struct emq__arena mem = {0};
+        struct emq__url u;
+        emq_error err = {0};
+        emq_str out = {0};
+        CHECK_STATUS_ERR(emq__url_with_prefix(emq_cstr(table[i].url), emq_cstr(table[i].prefix),
+                                              &mem, &out, &err),
+                         EMQ_OK, &err);
+        CHECK_STR(out, table[i].out);
+        CHECK_STATUS_ERR(emq__url_parse(out, &mem, &u, &err), EMQ_OK, &err);
+        CHECK_STR(*emq__url_param(&u, "prefix"), table[i].prefix);
+        emq__arena_free(&mem);
+    }
+}

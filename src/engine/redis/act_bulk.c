@@ -14,7 +14,8 @@ static int64_t limit_of(int32_t limit)
 
 /* ---- bulk ------------------------------------------------------------------------------------ */
 
-enum { SLICES = 1, COUNT, LAST_ID, RANK, BEFORE, DONE, MORE, FOUND }; /* the places of its answer */
+/* The places of its answer. */
+enum { SLICES = 1, COUNT, LAST_ID, RANK, BEFORE, MORE, SEARCHED, DONE, FOUND, IDS };
 
 static emq_status bulk_slice(struct emq__engine *e, const struct emq__bulk_req *req,
                              const struct rd_reply **last, struct emq__arena *mem, emq_error *err)
@@ -33,6 +34,10 @@ static emq_status bulk_slice(struct emq__engine *e, const struct emq__bulk_req *
     rd_arg_str(a, *last ? rd_str(rd_at(*last, LAST_ID)) : (emq_str){0});
     rd_arg_i64(a, *last ? rd_i64(rd_at(*last, RANK)) : 0);
     rd_arg_str(a, *last ? rd_str(rd_at(*last, BEFORE)) : (emq_str){0});
+    rd_arg_i64(a, *last ? rd_i64(rd_at(*last, MORE)) : 0);
+    rd_arg_i64(a, *last ? rd_i64(rd_at(*last, SEARCHED)) : 0);
+    for (size_t i = IDS; *last && i < (*last)->n; i++)
+        rd_arg_str(a, rd_str(rd_at(*last, i)));
     return rd_eval(a, last, err);
 }
 

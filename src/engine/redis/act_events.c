@@ -25,16 +25,10 @@ static bool is_json(emq_str field, emq_str value)
 
 static void put_value(struct emq__buf *b, emq_str field, emq_str value)
 {
-    size_t from = b->len;
-
-    if (!is_json(field, value)) {
+    if (is_json(field, value))
+        emq__json_line(b, value);
+    else
         emq__json_quote(b, value);
-        return;
-    }
-    emq__buf_str(b, value);
-    for (size_t i = from; i < b->len && !b->failed; i++) /* one event, one line */
-        if (b->ptr[i] == '\n' || b->ptr[i] == '\r')
-            b->ptr[i] = ' ';
 }
 
 /* {id, {field, value, ...}} as {"id":…,"event":…}. A field named `id` of somebody's own event would

@@ -7,8 +7,10 @@
 #include "base/str.h"
 #include "engine/redis/admin.h"
 
+#include <stdio.h>
+
 /* What one script reads. */
-enum { JOBS_SLICE = 200, FIND_SLICE = 250, LOGS_SLICE = 4000 };
+enum { JOBS_SLICE = 100, STATS_SLICE = 1000, FIND_SLICE = 100, LOGS_SLICE = 4000 };
 
 struct emq__job *rd_row_job(const struct rd_reply *row, emq_str prefix, emq_str queue,
                             struct emq__arena *mem)
@@ -96,44 +98,91 @@ void rd_stats_read(const struct rd_reply *r, size_t at, struct emq__stats_res *o
     out->retry_delayed = rd_i64(rd_at(r, at));
 }
 
+static emq_status stats_script(struct emq__engine *e, const struct emq__stats_req *req,
+                               emq_str seen, const struct rd_reply **r, struct emq__arena *mem,
+                               emq_error *err)
+{
+    struct rd_args *a = rd_args_new(e, RD_LUA_stats, req->prefix, req->queue, mem);
+
+    rd_arg_str(a, seen);
+    return rd_eval(a, r, err);
+}
+
+/* Looks for retries among all delayed jobs, those due last first: jobs that fall due meanwhile don't
+ * bring the others behind the search. */
+static emq_status look_for_retries(struct emq__engine *e, const struct emq__stats_req *req,
+                                   struct emq__stats_res *res, struct emq__arena *mem,
+                                   emq_error *err)
+{
+    emq_status s = EMQ_OK;
+    char text[24];
+
+    for (int64_t seen = 0; s == EMQ_OK && res->retry_delayed == 0 && seen < res->count[EMQ_DELAYED];
+         seen += STATS_SLICE) {
+        const struct rd_reply *r;
+        (void)snprintf(text, sizeof text, "%lld", (long long)seen);
+        s = stats_script(e, req, emq_cstr(text), &r, mem, err);
+        if (s == EMQ_OK)
+            res->retry_delayed = rd_i64(rd_at(r, 1));
+    }
+    return s;
+}
+
 emq_status rd_stats(struct emq__engine *e, const struct emq__stats_req *req,
                     struct emq__stats_res *res, struct emq__arena *mem, emq_error *err)
 {
-    struct rd_args *a = rd_args_new(e, RD_LUA_stats, req->prefix, req->queue, mem);
     const struct rd_reply *r;
 
     *res = (struct emq__stats_res){0};
-    emq_status s = rd_eval(a, &r, err);
+    emq_status s = stats_script(e, req, (emq_str){0}, &r, mem, err);
     if (s != EMQ_OK)
         return s;
     res->now_ms = rd_i64(rd_at(r, 0));
     rd_stats_read(r, 1, res);
+    if (req->any_retry && res->count[EMQ_DELAYED] > STATS_SLICE)
+        return look_for_retries(e, req, res, mem, err);
     return EMQ_OK;
 }
 
 /* ---- find ------------------------------------------------------------------------------------ */
 
 enum { FOUND = 1, FULL, RANK, END, ROWS }; /* the places of its answer */
+enum { GONE, THERE, LOOKING };             /* FOUND: after_id is … */
 
-/* One script. *end: there are no more. Else *next says where the next one goes on. */
+/* One script, or several while the job to begin behind is looked for. */
+static emq_status find_script(struct emq__engine *e, const struct emq__find_req *req, int64_t bytes,
+                              const struct rd_reply **r, struct emq__arena *mem, emq_error *err)
+{
+    int64_t search = 0;
+    emq_status s;
+
+    do {
+        struct rd_args *a = rd_args_new(e, RD_LUA_find, req->prefix, req->queue, mem);
+        rd_arg_i64(a, req->state);
+        rd_arg_i64(a, req->newest_first);
+        rd_arg_i64(a, req->offset > 0 ? req->offset : 0);
+        rd_arg_str(a, req->after_id);
+        rd_arg_i64(a, req->limit);
+        rd_arg_i64(a, bytes);
+        rd_arg_i64(a, search);
+        s = rd_eval(a, r, err);
+        search = s == EMQ_OK ? rd_i64(rd_at(*r, RANK)) : 0;
+    } while (s == EMQ_OK && rd_i64(rd_at(*r, FOUND)) == LOOKING);
+    return s;
+}
+
+/* One slice. *end: there are no more. Else *next says where the next one goes on. */
 static emq_status find_slice(struct emq__engine *e, struct emq__find_req *next, int64_t *bytes,
                              bool *end, struct emq__find_res *res, struct emq__arena *mem,
                              emq_error *err)
 {
-    struct rd_args *a = rd_args_new(e, RD_LUA_find, next->prefix, next->queue, mem);
     const struct rd_reply *r;
 
-    rd_arg_i64(a, next->state);
-    rd_arg_i64(a, next->newest_first);
-    rd_arg_i64(a, next->offset > 0 ? next->offset : 0);
-    rd_arg_str(a, next->after_id);
-    rd_arg_i64(a, next->limit);
-    rd_arg_i64(a, *bytes);
-    emq_status s = rd_eval(a, &r, err);
+    emq_status s = find_script(e, next, *bytes, &r, mem, err);
     if (s != EMQ_OK)
         return s;
     res->now_ms = rd_i64(rd_at(r, 0));
-    if (!rd_i64(rd_at(r, FOUND)))
+    if (rd_i64(rd_at(r, FOUND)) == GONE)
         return EMQ_NOT_FOUND;
     res->more = rd_i64(rd_at(r, FULL)) != 0;
     *end = rd_i64(rd_at(r, END)) != 0;

@@ -79,6 +79,7 @@ struct rd_args *rd_args_new(struct emq__engine *engine, enum rd_lua script, emq_
                           .op = engine->ops ? NULL : (struct rd_op *)engine,
                           .mem = mem,
                           .script = script,
+                          .what = rd_lua_name[script],
                           .prefix = prefix,
                           .queue = queue};
     a->goes_on = strcmp(rd_lua_name[script], "add") != 0 &&

@@ -54,6 +54,8 @@ static const struct {
     {"AUTH <password> called without", RD_FINAL, EMQ_E_REFUSED,
      "the server has no password: leave it out of the URL"},
     {"DB index is out of range", RD_FINAL, EMQ_E_INVALID, "the server has fewer databases"},
+    {"This instance has cluster support disabled", RD_FINAL, EMQ_E_INVALID,
+     "it is no cluster: write redis: instead of redis+cluster:"},
     {"SELECT is not allowed", RD_FINAL, EMQ_E_INVALID, "a cluster has no databases but 0"},
 };
 

@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-enum { RD_SLOTS = 16384, RD_SHA_LEN = 40, RD_BELLS = 256 };
+enum { RD_SLOTS = 16384, RD_SHA_LEN = 40, RD_BELLS = 256, RD_SEEN = 256 };
 
 struct rd_engine;
 
@@ -120,9 +120,10 @@ struct rd_engine {
     struct emq__mono slots_at;           /* when they were asked for */
     atomic_size_t good_sentinel;         /* who answered last */
 
-    pthread_mutex_t mu; /* guards sha */
+    pthread_mutex_t mu;                        /* guards sha */
     char sha[2][RD_LUA_COUNT][RD_SHA_LEN + 1]; /* [1]: of those that go on when memory is full */
     atomic_bool loaded[2][RD_LUA_COUNT];
+    _Atomic uint64_t seen[RD_SEEN]; /* explain.c: hashes of queues whose keys were looked at */
 
     /* clock.c */
     bool stopped;

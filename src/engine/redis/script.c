@@ -203,7 +203,7 @@ static bool pause_until(int64_t *ms, struct emq__mono end)
     if (left <= mine)
         return false;
     pause_for(mine);
-    return true;
+    return emq__mono_diff_ms(emq__mono_now(), end) > 0; /* it may have slept longer */
 }
 
 /* The node may have changed: a cluster is asked again. */
@@ -322,11 +322,14 @@ static emq_status eval(struct rd_args *a, size_t node, bool fixed, const struct 
             *err = a->why;
         return a->refused;
     }
+    emq_status looked = rd_queue_looked_at(a, err);
+    if (looked != EMQ_OK)
+        return looked;
     emq_error mine;
     struct job j = {.e = a->e,
                     .args = a,
                     .mem = a->mem,
-                    .what = rd_lua_name[a->script],
+                    .what = a->what,
                     .writes = a->writes,
                     .fixed_node = fixed,
                     .node = node};

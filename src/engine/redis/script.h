@@ -13,6 +13,7 @@ struct rd_args {
     struct rd_op *op; /* NULL: not of an act */
     struct emq__arena *mem;
     enum rd_lua script;
+    const char *what; /* the act, for messages */
     emq_str prefix, queue;
     struct rd_cmd cmd; /* the arguments behind the number of keys */
     int n_keys, link;
@@ -31,5 +32,8 @@ emq_str rd_private_key(const struct rd_args *a, const char *suffix);
 /* A final error reply to a script, with the key that has the wrong type named when that is it. */
 emq_status rd_script_failed(const struct rd_args *a, const struct rd_said *said, size_t node,
                             emq_error *err);
+
+/* Before the first act of a handle on a queue: does one of its keys belong to something else? */
+emq_status rd_queue_looked_at(struct rd_args *a, emq_error *err);
 
 #endif

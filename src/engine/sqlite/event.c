@@ -45,19 +45,6 @@ void sq_event_i64(struct sq_queue *q, const char *field, int64_t value)
     emq__buf_i64(&q->events, value);
 }
 
-/* Line ends inside a value would end the line of the event: between JSON tokens they are spaces. */
-static void add_on_one_line(struct emq__buf *b, emq_str json)
-{
-    size_t from = b->len;
-
-    emq__buf_str(b, json);
-    if (b->failed)
-        return;
-    for (size_t i = from; i < b->len; i++)
-        if (b->ptr[i] == '\n' || b->ptr[i] == '\r')
-            b->ptr[i] = ' ';
-}
-
 void sq_event_json(struct sq_queue *q, const char *field, emq_str json)
 {
     if (!events_on(q))
@@ -66,7 +53,7 @@ void sq_event_json(struct sq_queue *q, const char *field, emq_str json)
     if (json.len == 0)
         emq__buf_text(&q->events, "null");
     else
-        add_on_one_line(&q->events, json);
+        emq__json_line(&q->events, json);
 }
 
 void sq_event_payload(struct sq_queue *q, const char *field, struct emq__payload p)
@@ -79,7 +66,7 @@ void sq_event_payload(struct sq_queue *q, const char *field, struct emq__payload
     emq__json_key(b, field);
     from = b->len;
     if (p.kind == EMQ__KIND_JSON && p.bytes.len <= VALUE_MAX) {
-        add_on_one_line(b, p.bytes);
+        emq__json_line(b, p.bytes);
     } else if (p.kind == EMQ__KIND_TEXT && p.bytes.len <= VALUE_MAX) {
         emq__json_quote(b, p.bytes);
     } else if (p.kind == EMQ__KIND_BYTES && p.bytes.len <= VALUE_MAX) {

@@ -39,6 +39,8 @@ class BullmqSide {
     return (await this.queue(q).add(name, data, opts)).id;
   }
 
+  addMany(q, jobs) { return this.queue(q).addBulk(jobs); }
+
   // Returns { stop, kill, worker }.
   async work(q, o = {}) {
     if (o.process) {

@@ -65,15 +65,25 @@ class EmqSide {
     return this.addBytes(q, name, JSON.stringify(data === undefined ? {} : data), opts);
   }
 
-  async addBytes(q, name, bytes, opts = {}) {
-    const child = spawn(program, ['add', q, '-', '--name', name, ...addFlags(opts)], { env: this.env });
+  addBytes(q, name, bytes, opts = {}) {
+    return this.feed(bytes, 'add', q, '-', '--name', name, ...addFlags(opts));
+  }
+
+  addMany(q, jobs) {
+    const lines = jobs.map((j) => JSON.stringify({ attempts: 1, backoff: 'none', ...j }) + '\n');
+    return this.feed(lines.join(''), 'add', q, '--batch', '-');
+  }
+
+  // A command with something on its standard input.
+  async feed(bytes, ...args) {
+    const child = spawn(program, args, { env: this.env });
     const chunks = [];
     let err = '';
     child.stdout.on('data', (c) => chunks.push(c));
     child.stderr.on('data', (c) => (err += c));
     child.stdin.end(bytes);
     const [code] = await once(child, 'close');
-    assert.equal(code, 0, `emq add: ${err}`);
+    assert.equal(code, 0, `emq ${args[0]}: ${err}`);
     return Buffer.concat(chunks).toString().trim();
   }
 

@@ -10,7 +10,7 @@
 --            k keep the last
 -- reply      {now_ms, {outcome, id, state, ...}, number of entries}; instead of the list the first id when all
 --            are new in `wait` with ids that follow each other
--- calls      9, and 3 a job (auto id or free custom id, no dedup)
+-- calls      12, 39, 309 for 1, 10, 100 jobs (9, and 3 a job: auto id or free custom id, no dedup)
 
 --@include lib/base.lua
 local function run()
@@ -77,13 +77,13 @@ local function others()
     return j, at
   end
 
-  -- What stands in the way of an id: nil when it is free now, else its state. Records past their age and
-  -- jobs of stages that ended are gone for add.
+  -- What stands in the way of an id: nil when it is free now, else its state. Records past their age,
+  -- jobs of stages that ended, and what is left of a job and stands nowhere are gone for add.
   local function in_the_way(q, id, key)
     if call("EXISTS", key) == 0 then
       return nil
     end
-    local h = call("HMGET", key, "emq:stage", "emq:exp", "finishedOn")
+    local h = call("HMGET", key, "emq:stage", "emq:exp", "finishedOn", "timestamp")
     local gone = {}
     if h[1] then
       local since, of = string.match(h[1], "^(%d+) %d+ (.*)$")
@@ -96,7 +96,10 @@ local function others()
       call("ZREM", q.b .. "failed", id)
       count(q, "removed")
     else
-      return rare().state_of(q, id)
+      local state = rare().state_of(q, id)
+      if h[4] or state ~= WAITING or call("LPOS", q.b .. "wait", id) or call("LPOS", q.b .. "active", id) then
+        return state
+      end
     end
     rare().job_keys(gone, q, id)
     call("DEL", unpack(gone))

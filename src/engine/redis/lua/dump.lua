@@ -7,7 +7,7 @@
 --@include lib/read.lua
 --@include lib/stats.lua
 
-local out = {now_ms, queue(B).fence, tonumber(call("GET", B .. "id") or 0) or 0, 0, stats(B), {}}
+local out = {now_ms, queue(B).fence, tonumber(call("GET", B .. "id") or 0) or 0, 0, stats(B, -1), {}}
 local seen, stray = {}, 0
 
 for state = WAITING, FAILED do

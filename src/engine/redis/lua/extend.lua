@@ -3,7 +3,7 @@
 -- ARGV[5]    number of queues
 -- ARGV[6..]  their B and X, then three an entry: number of its queue (1 = the first), id, token
 -- reply      {now_ms, {outcome, cancel, ...}}
--- calls      1, 1 a queue, and 2 an entry
+-- calls      5, 23, 203 for 1, 10, 100 jobs (2, 1 a queue, and 2 an entry)
 
 --@include lib/job.lua
 local lock_ms, n_queues = tonumber(ARGV[4]), tonumber(ARGV[5])

@@ -6,8 +6,9 @@
 -- ARGV[7]  id to begin behind, or ""
 -- ARGV[8]  how many
 -- ARGV[9]  bytes at which to stop
+-- ARGV[10] where the search for ARGV[7] goes on, 0 = it begins
 -- reply    {now_ms, 0 = ARGV[7] is not in the state, 1 = stopped by the bytes, rank to go on at, 1 = the
---          state ends here, rows}
+--          state ends here, rows} or {now_ms, 2 = ARGV[7] is still looked for, 0, where the search goes on}
 -- calls    1 a job, 2 more when it is active, 1 a hundred jobs
 --@include lib/base.lua
 --@include lib/read.lua
@@ -17,11 +18,17 @@ local rank, limit, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[8]), tonumber(AR
 local out, rows, bytes, ghosts = {now_ms, 1, 0, 0, 0}, 0, 0, 0
 
 if id ~= "" then
-  rank = rank_of(B, state, id, newest, rank)
-  if not rank then
-    return {now_ms, 0, 0, 0, 1}
+  local from, at, go_on = tonumber(ARGV[10])
+  if from == 0 then
+    at = rank_near(B, state, id, newest, rank)
   end
-  rank = rank + 1
+  if not at then
+    at, go_on = search_rank(B, state, id, newest, from)
+  end
+  if not at then
+    return {now_ms, go_on and 2 or 0, 0, go_on or 0, 1}
+  end
+  rank = at + 1
 end
 while rows < limit and ghosts < 2000 do -- ids without a record take time, too
   local n = math.min(100, limit - rows)

@@ -16,7 +16,7 @@
 
 local session, seq, force, limit = ARGV[4], ARGV[5], ARGV[6] == "1", tonumber(ARGV[7])
 local slices_done, removed, cursor = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
-local JOBS_MAX, KEYS_MAX = 250, 5000
+local JOBS_MAX, KEYS_MAX = 100, 2000
 local q = queue(B)
 
 -- Parents first: children that are removed before them would take them along uncounted.

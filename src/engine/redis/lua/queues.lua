@@ -6,7 +6,7 @@
 
 local out = {now_ms}
 local pattern = string.gsub(B, "[%*%?%[%]%^%\\%-]", "\\%0") .. "*:meta"
-local page = call("SCAN", ARGV[4], "MATCH", pattern, "COUNT", 4000, "TYPE", "hash")
+local page = call("SCAN", ARGV[4], "MATCH", pattern, "COUNT", 1000, "TYPE", "hash")
 out[2] = page[1]
 for _, key in ipairs(page[2]) do
   local name = string.sub(key, #B + 1, -6)

@@ -4,7 +4,7 @@
 -- ARGV[6]    stalls allowed
 -- ARGV[7]    jobs at most
 -- reply      {now_ms, more, {recovered ids}, {failed ids}}
--- calls      8, one more for each 500 active jobs; 9 for each that is recovered
+-- calls      7, one more for each 500 active jobs; 9 for each that is recovered
 
 --@include lib/receipt.lua
 --@include lib/active.lua
@@ -17,10 +17,17 @@ if done then
 end
 local q = queue(B)
 
+-- When this hand-out was first seen without a lock; nil: not yet.
+local seen_key, look_ms = X .. "seen", num(now_ms)
+local function first_look(id, processed_on)
+  local at, of = string.match(call("HGET", seen_key, id) or "", "^(%d+) (.*)$")
+  return of == (processed_on or "") and tonumber(at) or nil
+end
+
 -- Jobs without a lock, oldest first: {id, h}. Ids without a record are dropped.
 -- A job that we handed out had a lock; one that BullMQ handed out may have none, and counts only if
--- it had none at an earlier look too, LOOK_MS ago or more.
-local seen_key, look_ms = X .. "seen", num(now_ms)
+-- it had none at an earlier look too, LOOK_MS ago or more. BullMQ's own check goes on beside this one: what
+-- either recovers is gone from `active` and `stalled`, where the other looks.
 local function ended(ids)
   local list, gone = {}, {}
   for from = 1, #ids, 500 do
@@ -42,14 +49,14 @@ local function ended(ids)
     local h = {["emq:cancel"] = v[4] or nil, priority = v[5], stc = v[6], deid = v[7] or nil,
                parentKey = v[8] or nil, parent = v[9] or nil, rjk = v[10] or nil, defa = v[11] or nil}
     h.token, h.mode = last_token(v[3], v[2])
-    local first = not h.token and call("HGET", seen_key, id)
+    local first = not h.token and first_look(id, v[2])
     if not v[1] and not v[2] then
       gone[#gone + 1] = id
-    elseif h.token or first and tonumber(first) <= now_ms - LOOK_MS then
+    elseif h.token or first and first <= now_ms - LOOK_MS then
       out[#out + 1] = {id = id, h = h}
     else
       waits[#waits + 1] = id
-      waits[#waits + 1] = first or look_ms
+      waits[#waits + 1] = (first and num(first) or look_ms) .. " " .. (v[2] or "")
     end
   end
   leave_active(q, gone)
@@ -142,9 +149,6 @@ if more and left <= 0 then
   call("SET", X .. "sweep", num(from + SCAN - #out), "PX", 60000)
 elseif from > 0 and not more then
   call("DEL", X .. "sweep")
-end
-if #ids > 0 then -- BullMQ's own check is done with that
-  call("SET", B .. "stalled-check", num(now_ms), "PX", 30000)
 end
 
 local all = {}

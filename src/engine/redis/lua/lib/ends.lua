@@ -186,7 +186,7 @@ local function ends(q)
 
   -- Ends the entry. Answers outcome and state.
   local function finish_entry(e)
-    if e.again then
+    if e.again or e.refused == NOT_FOUND then -- an entry before it may have brought that id into line
       look_again(e)
     end
     if e.refused then

@@ -110,31 +110,61 @@ local function ids_of(b, state, from, n, newest)
   return ids
 end
 
--- The rank of a job in its state; nil when it is not there. In a list the search is linear, unless the
--- job stands about where it is guessed to be.
-local function rank_in_list(key, id, newest, guess)
-  if guess > 0 then
-    local from = math.max(guess - 100, 0)
-    for i, there in ipairs(ids_of_list(key, from, 110, newest)) do
+-- The rank of a job in its state; nil when it is not there. Linear in a list.
+local function rank_in_list(key, id, newest)
+  local at = call("LPOS", key, id, "RANK", newest and 1 or -1)
+  return at and (newest and at or call("LLEN", key) - 1 - at) or nil
+end
+
+local function rank_of(b, state, id, newest)
+  if state == ACTIVE then
+    return rank_in_list(b .. "active", id, newest)
+  elseif state ~= WAITING then
+    return call(newest and "ZREVRANK" or "ZRANK", b .. STATE_NAME[state], id) or nil
+  end
+  local at = rank_in_list(b .. "wait", id, newest)
+  if not at and call("EXISTS", b .. "paused") == 1 then
+    at = rank_in_list(b .. "paused", id, newest)
+    at = at and at + call("LLEN", b .. "wait")
+  end
+  return at
+end
+
+-- The same for a job that stood at the rank `guess` not long ago; nil: it is not near there any more.
+local NEAR = 5000
+local function rank_near(b, state, id, newest, guess)
+  if state ~= ACTIVE and state ~= WAITING then
+    return rank_of(b, state, id, newest)
+  end
+  for _, reach in ipairs({100, NEAR}) do
+    local from = math.max(guess - reach, 0)
+    for i, there in ipairs(ids_of(b, state, from, reach + 100, newest)) do
       if there == id then
         return from + i - 1
       end
     end
   end
-  local at = call("LPOS", key, id, "RANK", newest and 1 or -1)
-  return at and (newest and at or call("LLEN", key) - 1 - at) or nil
 end
 
-local function rank_of(b, state, id, newest, guess)
-  if state == ACTIVE then
-    return rank_in_list(b .. "active", id, newest, guess)
-  elseif state ~= WAITING then
-    return call(newest and "ZREVRANK" or "ZRANK", b .. STATE_NAME[state], id) or nil
+-- One slice of the search for a job wherever it stands, a list from its new end: jobs that are added and
+-- taken meanwhile don't bring it behind the search. Answers its rank, or nil and where the search goes on
+-- (nil: it is not there).
+local function search_rank(b, state, id, newest, from)
+  local SEARCH = 20000
+  local key = b .. (state == WAITING and "wait" or STATE_NAME[state])
+  if state ~= ACTIVE and state ~= WAITING then
+    return rank_of(b, state, id, newest)
   end
-  local at = rank_in_list(b .. "wait", id, newest, guess)
-  if not at and call("EXISTS", b .. "paused") == 1 then
-    at = rank_in_list(b .. "paused", id, newest, 0)
-    at = at and at + call("LLEN", b .. "wait")
+  local ids = call("LRANGE", key, num(from), num(from + SEARCH - 1))
+  for i, there in ipairs(ids) do
+    if there == id then
+      local at = from + i - 1
+      return newest and at or call("LLEN", key) - 1 - at
+    end
   end
-  return at
+  if #ids == SEARCH then
+    return nil, from + SEARCH
+  end
+  local at = state == WAITING and rank_in_list(b .. "paused", id, newest)
+  return at and at + call("LLEN", key) or nil
 end

@@ -3,7 +3,7 @@
 -- counted in `spent`: steps through lists, and STEPS for each job.
 --@include lib/parent.lua
 
-local STEPS, SLICE = 100, 60000
+local STEPS, SLICE = 300, 60000
 local spent = 0
 
 local function spend(n)

@@ -1,10 +1,9 @@
 -- What a queue looks like now, in numbers.
 
--- Delayed jobs that have been handed out before. Looked for among the next due: a backoff is short
--- beside a plan.
-local function retry_delayed(b)
+-- Delayed jobs that have been handed out before, among those of the ranks from..to.
+local function retry_delayed(b, from, to)
   local n = 0
-  for _, id in ipairs(call("ZRANGE", b .. "delayed", 0, 999)) do
+  for _, id in ipairs(call("ZRANGE", b .. "delayed", num(from), num(to))) do
     local seen = call("HMGET", b .. id, "ats", "emq:tk")
     if seen[2] or tonumber(seen[1] or 0) ~= 0 then
       n = n + 1
@@ -20,8 +19,8 @@ local function oldest_waiting(b)
 end
 
 -- {exists, paused, maxed, seven counts, limited ms, next due ms, oldest waiting ms, concurrency, eight
--- totals, retry_delayed}
-local function stats(b)
+-- totals, retry_delayed among those of the ranks up to `to`}
+local function stats(b, to)
   local q = queue(b)
   local out = {call("EXISTS", b .. "meta"), q.paused and 1 or 0, maxed(q) and 1 or 0}
   out[4] = call("LLEN", b .. "wait") + call("LLEN", b .. "paused")
@@ -40,6 +39,6 @@ local function stats(b)
   for i, name in ipairs(TOTALS) do
     out[14 + i] = q.totals[name]
   end
-  out[23] = retry_delayed(b)
+  out[23] = retry_delayed(b, 0, to)
   return out
 end

@@ -1,13 +1,10 @@
-/* SPDX-License-Identifier: MIT
- *
- * See field.h.
- */
-#include "field.h"
+/* SPDX-License-Identifier: MIT */
+#include "audit.h"
 
+#include "base/map.h"
 #include "client/client.h"
 
-#include <sqlite3.h>
-#include <unistd.h>
+#define S(text) emq_cstr(text)
 
 enum { PAGE = 1000, DUMP_MAX = 3000 };
 
@@ -81,57 +78,4 @@ void field_audit(emq_client *c, const char *queue)
                  (long long)st.total_added, (long long)present, (long long)st.total_removed);
     if (present <= DUMP_MAX)
         audit_records(c, queue);
-}
-
-/* ---- the file ---------------------------------------------------------------------------- */
-
-const char *field_path(const char *url)
-{
-    static char path[600];
-
-    CHECK(strncmp(url, "sqlite:", 7) == 0);
-    (void)snprintf(path, sizeof path, "%s", url + 7);
-    path[strcspn(path, "?")] = '\0';
-    return path;
-}
-
-struct sqlite3 *field_shell(const char *url)
-{
-    sqlite3 *db = NULL;
-
-    CHECK_INT(sqlite3_open_v2(field_path(url), &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
-    CHECK_INT(sqlite3_busy_timeout(db, PATIENCE_MS), SQLITE_OK);
-    return db;
-}
-
-void field_sql(const char *url, const char *sql)
-{
-    sqlite3 *db = field_shell(url);
-    char *text = NULL;
-
-    if (sqlite3_exec(db, sql, NULL, NULL, &text) != SQLITE_OK)
-        fail_msg("%s: %s", sql, text ? text : "no text");
-    CHECK_INT(sqlite3_close(db), SQLITE_OK);
-}
-
-int64_t field_sql_i64(const char *url, const char *sql)
-{
-    sqlite3 *db = field_shell(url);
-    sqlite3_stmt *st = NULL;
-
-    if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
-        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-    CHECK_INT(sqlite3_step(st), SQLITE_ROW);
-    int64_t n = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    CHECK_INT(sqlite3_close(db), SQLITE_OK);
-    return n;
-}
-
-void field_lose_bells(const char *url)
-{
-    char path[700];
-
-    (void)snprintf(path, sizeof path, "%s-emq", field_path(url));
-    CHECK_INT(unlink(path), 0);
 }
