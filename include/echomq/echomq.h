@@ -267,7 +267,8 @@ typedef struct emq_added {
  *
  * EMQ_OK, EMQ_DUPLICATE (a job with this id exists; nothing changed), EMQ_DEDUPLICATED (producer
  * dedup dropped it); failures: E_INVALID, E_NOMEM, E_STORE, E_FULL, E_REFUSED, E_UNAVAIL,
- * E_IN_DOUBT: the job may or may not be stored; the call has already asked the store again for
+ * E_BUSY (also: the custom id belongs to a batch of more than 1,000 jobs that is not whole yet, or was given
+ * up less than an hour ago: nobody knows whether that job will ever be), E_IN_DOUBT: the job may or may not be stored; the call has already asked the store again for
  * io_timeout_ms. Add again with the same custom id to be sure.
  * One act of the store; with sync=full one fsync, shared with other threads' calls.
  */

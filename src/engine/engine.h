@@ -70,7 +70,12 @@ struct emq__added {
     emq_str id;
     int state;
 };
-/* All entries or none. Duplicates of entries of the same batch count too. */
+/* All entries or none. Duplicates of entries of the same batch count too. E_BUSY: the id of an entry belongs to
+ * another stage, which is not published: nobody knows whether that job will ever be. */
+#define EMQ__TEXT_HELD_BY_STAGE                                                                   \
+    "job \"%.*s\" belongs to a batch that is not published yet: try again when it is, or, if it " \
+    "was "                                                                                        \
+    "given up, an hour after its last part"
 struct emq__add_res {
     int64_t now_ms;
     struct emq__added *added;

@@ -125,14 +125,36 @@ ENGINE_TEST(a_staged_job_that_was_obliterated_does_not_come_in_place_of_one_stag
     CHECK_IDS(t, "q", EMQ_WAITING, "");
 }
 
-ENGINE_TEST(a_staged_id_is_taken)
+ENGINE_TEST(a_staged_id_is_held_for_its_stage_and_nobody_else_is_told_that_the_job_is_there)
 {
-    struct emq__add_entry en = fx_entry("q", "x");
+    struct emq__add_entry en = fx_entry("q", "x"), other = fx_entry("q", "y");
+    const struct emq__add_entry *both[] = {&other, &en};
+    struct emq__add_req req = {.entries = both, .n = 2};
+    struct emq__add_res res;
+
     CHECK_STATUS(stage_one(t, "q", "a", "s").outcome, EMQ_OK);
     CHECK_STATUS(stage_one(t, "q", "a", "s").outcome, EMQ_DUPLICATE);
     en.id = S("a");
-    CHECK_STATUS(add_entry(t, en).outcome, EMQ_DUPLICATE);
+    CHECK_STATUS(t->e->ops->add(t->e, &req, &res, &t->mem, &t->err), EMQ_E_BUSY);
+    req.stage = S("s2"); /* the same batch once more, after the first was given up */
+    CHECK_STATUS(t->e->ops->add(t->e, &req, &res, &t->mem, &t->err), EMQ_E_BUSY);
+    CHECK(strstr(t->err.text, "\"a\""));
+    CHECK_IDS(t, "q", EMQ_WAITING, "");
     CHECK_INT(publish(t, "s", EMQ_OK), 1);
+    CHECK_IDS(t, "q", EMQ_WAITING, "a");
+    req.stage = S("");
+    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    CHECK_STATUS(res.added[1].outcome, EMQ_DUPLICATE);
+}
+
+ENGINE_TEST(the_ids_of_a_stage_that_was_given_up_are_free_after_an_hour)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+
+    CHECK_STATUS(stage_one(t, "q", "a", "s").outcome, EMQ_OK);
+    advance(t, 3600001);
+    en.id = S("a");
+    CHECK_STATUS(add_entry(t, en).outcome, EMQ_OK);
     CHECK_IDS(t, "q", EMQ_WAITING, "a");
 }
 

@@ -133,4 +133,10 @@ module.exports = [
     },
     proof: ['1', '2'].flatMap(() => add({ priority: 3 })).concat(['1', '2'].map((id) => ({ op: 'priority', id, priority: 3, lifo: true }))),
   },
+  {
+    name: 'a job with a priority that is given back wakes a worker',
+    why: 'BullMQ writes no marker then, so that a sleeping worker sleeps on beside a job that is ready',
+    avoid: (o, dump) => o.op === 'release' && dump[o.id] && dump[o.id].priority !== '0' && !dump.marker?.includes('0 0'),
+    proof: [add({ priority: 2 }), { op: 'take' }, { op: 'pause' }, { op: 'resume' }, { op: 'release', id: '1' }],
+  },
 ];

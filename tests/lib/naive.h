@@ -44,8 +44,8 @@
  *  R10 End of life of a key: owner finished (or taken fire-and-forget): a kept next takes it over;
  *      else no TTL -> released, TTL -> stays until it ends. Owner removed by remove, bulk remove, obliterate, replace: key and next go,
  *      whatever the TTL. Retention leaves keys alone. dedup release drops the next as well.
- *  R11 A stage reserves ids (an add of the same id meanwhile: DUPLICATE, state 0) but nothing else;
- *      `outcome` of a staged entry is OK or DUPLICATE. Dedup is decided at publish: a deduplicated
+ *  R11 A stage reserves ids but nothing else: an add of the same id by others meanwhile is E_BUSY, in the
+ *      same stage DUPLICATE, state 0. `outcome` of a staged entry is OK or DUPLICATE. Dedup is decided at publish: a deduplicated
  *      entry vanishes there and is not in `count`. Timestamps are those of the staging. A stage ends
  *      one hour after the last add to it. publish counts added jobs; a second publish: NOT_FOUND.
  * Take

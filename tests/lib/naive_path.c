@@ -107,8 +107,16 @@ static emq_status do_add(struct naive *n, const struct emq__add_req *req, struct
         return emq__fail(err, EMQ_E_INVALID, 0, "add", "%zu entries; at most %d", req->n,
                          EMQ__BATCH_MAX);
     nv_trim_stages(n);
-    struct nv_stage *stage = NULL;
-    if (req->stage.len && req->n)
+    bool staged = req->stage.len && req->n;
+    struct nv_stage *stage = staged ? stage_find(n, req->entries[0]->prefix, req->stage) : NULL;
+    for (size_t i = 0; i < req->n; i++) {
+        emq_str id = req->entries[i]->id;
+        struct nv_queue *q = nv_queue_find(n, req->entries[i]->prefix, req->entries[i]->queue);
+        struct nv_job *old = id.len ? nv_job_find(q, id) : NULL;
+        if (old && old->j.state == NV_STAGED && old->stage != stage)
+            return emq__fail(err, EMQ_E_BUSY, 0, "add", EMQ__TEXT_HELD_BY_STAGE, EMQ_STR_ARG(id));
+    }
+    if (staged)
         stage = stage_make(n, req->entries[0]->prefix, req->stage);
     res->n = req->n;
     res->added = emq__arena_zalloc(mem, req->n ? req->n : 1, sizeof *res->added);

@@ -433,8 +433,12 @@ EMQ_TEST(a_server_that_restarts_is_waited_for)
     struct emq__stats_res res;
 
     for (int i = 0; i < 3; i++) {
+        emq_status st;
         a.seq++;
-        CHECK_STATUS_ERR(add_small(&a), EMQ_OK, &a.err);
+        do /* a child that writes the log may have held the old connection open: its receipt settles it */
+            st = add_small(&a);
+        while (st == EMQ_E_IN_DOUBT);
+        CHECK_STATUS_ERR(st, EMQ_OK, &a.err);
         server_stop(s, i == 1);
         server_again(s);
     }

@@ -39,6 +39,7 @@ static const struct {
     {"EMQ", RD_FINAL, EMQ_E_INVALID, ""},
     {"EMQCORRUPT", RD_FINAL, EMQ_E_CORRUPT, ""},
     {"EMQFULL", RD_FINAL, EMQ_E_FULL, ""},
+    {"EMQBUSY", RD_FINAL, EMQ_E_BUSY, ""},
 };
 
 /* Of the code ERR, by how the text goes on. */

@@ -209,6 +209,18 @@ local function give_ids()
   return call_list(keys, "EXISTS") > 0
 end
 
+-- The custom id that belongs to another stage which is not published: nobody knows whether that job will
+-- ever be.
+local function held()
+  for i = 1, n do
+    local mark = args[starts[i]] ~= "" and try("HGET", keys[i], "emq:stage")
+    local since, of = string.match(type(mark) == "string" and mark or "", "^(%d+) %d+ (.*)$")
+    if since and not (of == stage and since == began) and call("LINDEX", of, "0") == "b" .. since then
+      return ids[i]
+    end
+  end
+end
+
 -- Plain jobs with ids of the counter, the usual case: their ids follow each other.
 local function add_plain(q)
   local b, back = q.b, {}
@@ -246,6 +258,14 @@ end
 -- Everything that could be refused is read before the first write.
 read_entries(8 + 2 * tonumber(ARGV[7]))
 conflicts = give_ids()
+local waits = conflicts and held()
+if waits then
+  for _, q in pairs(queues) do
+    call("INCRBY", q.b .. "id", num(-q.adds))
+  end
+  return redis.error_reply("EMQBUSY job \"" .. waits .. "\" belongs to a batch that is not published yet: try again when " ..
+                           "it is, or, if it was given up, an hour after its last part")
+end
 local plain = not (conflicts or custom or next(special))
 local reply = {now_ms, plain and add_plain(queue(args[8])) or add_each(), n}
 if stage then
