@@ -193,16 +193,17 @@ static void pause_for(int64_t ms)
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
-/* false: there is no time left for another try behind it. */
+/* The last pauses are cut to the time that is left, so that the caller's time is used up. false: there is no time
+ * left for another try. */
 static bool pause_until(int64_t *ms, struct emq__mono end)
 {
     int64_t left = emq__mono_diff_ms(emq__mono_now(), end);
     int64_t mine = (int64_t)((double)*ms * (0.5 + emq__random_unit() / 2)) + 1;
 
     *ms = *ms * 2 < PAUSE_MAX_MS ? *ms * 2 : PAUSE_MAX_MS;
-    if (left <= mine)
+    if (left <= PAUSE_FIRST_MS)
         return false;
-    pause_for(mine);
+    pause_for(mine < left ? mine : left / 2);
     return emq__mono_diff_ms(emq__mono_now(), end) > 0; /* it may have slept longer */
 }
 
