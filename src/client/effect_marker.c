@@ -197,7 +197,7 @@ static emq_status keep_of(emq_client *c, emq_str queue, emq_str id, int64_t *kee
     emq_status s = emq__check_span(*keep_ms, where, "keep_ms", err);
 
     if (s == EMQ_OK)
-        s = emq__record_read(c, queue, id, &mem, &job, &now_ms, err);
+        s = emq__job_read(c, queue, id, &mem, &job, &now_ms, err);
     if (s == EMQ_OK) {
         (void)emq__opts_read(job->opts, &mem, &o);
         s = emq__effect_keep(c, &o, keep_ms, where, err);

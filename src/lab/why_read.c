@@ -156,7 +156,7 @@ emq_status emq__why_read(emq_client *c, emq_str queue, emq_str id, struct emq__a
 
     if (s != EMQ_OK)
         return s;
-    s = emq__record_read(c, queue, id, mem, &out->job, &out->now_ms, err);
+    s = emq__job_read(c, queue, id, mem, &out->job, &out->now_ms, err);
     if (s == EMQ_NOT_FOUND) {
         out->job = NULL;
         s = EMQ_OK;
