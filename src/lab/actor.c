@@ -30,7 +30,7 @@ struct actor {
 
 /* ---- roles as words ---------------------------------------------------------------------- */
 
-#define TEXTS(X)   X(prefix) X(queue) X(dir) X(pay) X(name)
+#define TEXTS(X)   X(prefix) X(queue) X(dir) X(pay) X(file) X(name)
 #define NUMBERS(X) X(mode) X(effect) X(fault) X(point) X(lock) X(max) X(child) X(soak)
 
 void lab_role_write(const struct lab_role *r, const char *exe, const char *what,
@@ -277,6 +277,7 @@ static bool make_program(const struct lab_role *r, struct program *p)
     }
     for (size_t i = 0; p->words.argv[i]; i++)
         p->argv[n++] = p->words.argv[i];
+    p->argv[n] = NULL;
     return true;
 }
 
@@ -397,7 +398,7 @@ static int play(int (*part)(struct actor *a), const char *const *words, size_t n
                                    .pay = a.r.pay,
                                    .prefix = a.r.prefix,
                                    .queue = a.r.queue,
-                                   .file = a.url[0] == '/' ? a.url : NULL};
+                                   .file = a.r.file};
     return part(&a);
 }
 

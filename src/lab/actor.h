@@ -21,6 +21,7 @@
  * be a password in it. */
 struct lab_role {
     const char *prefix, *queue, *dir, *pay;
+    const char *file; /* of the queue; NULL = it is on a server */
     const char *name; /* of the worker; NULL = its own */
     int64_t mode, effect;
     int64_t fault, point; /* LAB_NO_FAULT: it does its work */

@@ -20,6 +20,7 @@ enum {
     LONG_LOCK_MS = 30000, /* of one that is not */
     STRIKE_MS = 20000,
     SECOND_MS = 15000,
+    LOOK_MS = 10,
     END_MS = 20000
 };
 
@@ -119,6 +120,7 @@ static bool begin(struct run *x, bool first, pid_t *pid)
                                   .queue = x->store.queue,
                                   .dir = x->store.dir,
                                   .pay = x->g->pay,
+                                  .file = x->ledger.file,
                                   .mode = c->mode,
                                   .effect = c->effect,
                                   .fault = first ? c->fault : LAB_NO_FAULT,
@@ -157,8 +159,9 @@ static bool ends_well(struct run *x, pid_t *pid, int64_t ms, const char *who)
 
 static bool second_works(struct run *x)
 {
-    return begin(x, false, &x->second) &&
-           ends_well(x, &x->second, SECOND_MS, "the second worker did not end well");
+    /* It may have to wait for the end of the first one's lock. */
+    return begin(x, false, &x->second) && ends_well(x, &x->second, x->lock_ms + SECOND_MS,
+                                                    "the second worker did not end well");
 }
 
 /* The first hand-out is the one that was struck: its lock has not ended before. */
@@ -192,10 +195,17 @@ static bool dies(struct run *x)
 static bool arrives(struct run *x)
 {
     char path[LAB_PATH_MAX + 10];
+    int status = 0;
 
     (void)snprintf(path, sizeof path, "%s/at", x->store.dir);
-    return lab_until(lab_exists, path, STRIKE_MS, &x->g->stop) ||
-           wrong(x, "the handler did not come to its point");
+    for (int looks = STRIKE_MS / LOOK_MS; looks > 0; looks--) {
+        if (lab_exists(path))
+            return true;
+        enum lab_end end = wait_for(x, &x->first, LOOK_MS, &status);
+        if (end == LAB_EXITED || end == LAB_KILLED)
+            return wrong(x, "the worker ended before its handler came to its point");
+    }
+    return wrong(x, "the handler did not come to its point");
 }
 
 /* Past the end of its lock it would not have begun, and settled that. */
