@@ -394,11 +394,8 @@ static int play(int (*part)(struct actor *a), const char *const *words, size_t n
     }
     if (!a.url || !a.r.prefix || !a.r.queue || !a.r.dir || !a.r.pay)
         return 64;
-    a.ledger = (struct lab_ledger){.dir = a.r.dir,
-                                   .pay = a.r.pay,
-                                   .prefix = a.r.prefix,
-                                   .queue = a.r.queue,
-                                   .file = a.r.file};
+    a.ledger = (struct lab_ledger){
+        .dir = a.r.dir, .pay = a.r.pay, .prefix = a.r.prefix, .queue = a.r.queue, .file = a.r.file};
     return part(&a);
 }
 

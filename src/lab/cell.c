@@ -160,8 +160,8 @@ static bool ends_well(struct run *x, pid_t *pid, int64_t ms, const char *who)
 static bool second_works(struct run *x)
 {
     /* It may have to wait for the end of the first one's lock. */
-    return begin(x, false, &x->second) && ends_well(x, &x->second, x->lock_ms + SECOND_MS,
-                                                    "the second worker did not end well");
+    return begin(x, false, &x->second) &&
+           ends_well(x, &x->second, x->lock_ms + SECOND_MS, "the second worker did not end well");
 }
 
 /* The first hand-out is the one that was struck: its lock has not ended before. */
