@@ -10,7 +10,7 @@
 
 struct lab_options {
     emq_str server, check;
-    int64_t parallel, jobs, kill_every;
+    int64_t parallel, jobs, kill_every, lasting;
     int32_t mode, effect, fault, point;
     bool has_mode, has_effect, has_fault, has_point, markdown;
 };

@@ -22,13 +22,16 @@ static int print_json(const struct cli *cli, const struct lab_ground *g, const s
     emq__json_i64_member(&b, "expectedLost", s->expected_lost);
     emq__json_i64_member(&b, "duplicates", s->doubled);
     emq__json_i64_member(&b, "expectedDuplicates", s->expected_doubled);
+    emq__json_i64_member(&b, "looks", s->looks);
+    emq__json_i64_member(&b, "findings", s->found);
     return cli_json_end(cli, &b);
 }
 
 static void add_row(struct cli_table *t, const struct lab_soak *s)
 {
     const int64_t values[] = {s->jobs,          s->kills,   s->lost,
-                              s->expected_lost, s->doubled, s->expected_doubled};
+                              s->expected_lost, s->doubled, s->expected_doubled,
+                              s->looks,         s->found};
     char text[EMQ_ARRAY_LEN(values)][24];
     const char *cells[EMQ_ARRAY_LEN(values) + 1] = {cli_modes[s->mode]};
 
@@ -41,9 +44,9 @@ static void add_row(struct cli_table *t, const struct lab_soak *s)
 
 int cli_lab_soak(struct cli *cli, struct lab_ground *g)
 {
-    static const char *const columns[] = {"MODE",      "JOBS",  "KILLS",    "LOST",
-                                          "PREDICTED", "TWICE", "PREDICTED"};
-    static const bool right[] = {false, true, true, true, true, true, true};
+    static const char *const columns[] = {"MODE",  "JOBS",      "KILLS", "LOST", "PREDICTED",
+                                          "TWICE", "PREDICTED", "LOOKS", "FOUND"};
+    static const bool right[] = {false, true, true, true, true, true, true, true, true};
     const struct lab_options *o = cli->options;
     struct cli_table *t =
         cli->globals.json ? NULL : cli_table_new(columns, right, EMQ_ARRAY_LEN(columns));
@@ -54,6 +57,7 @@ int cli_lab_soak(struct cli *cli, struct lab_ground *g)
     for (int mode = 0; mode <= EMQ_FIRE_AND_FORGET && code == CLI_OK; mode++) {
         struct lab_soak s = {.mode = mode,
                              .jobs = o->jobs ? o->jobs : JOBS,
+                             .for_ms = o->lasting,
                              .kill_every_ms = o->kill_every ? o->kill_every : KILL_EVERY_MS};
         if (o->has_mode && o->mode != mode)
             continue;
@@ -65,6 +69,11 @@ int cli_lab_soak(struct cli *cli, struct lab_ground *g)
             code = print_json(cli, g, &s);
         else
             add_row(t, &s);
+        if (st == EMQ_OK && s.found) {
+            differs = true;
+            (void)cli_error(cli, CLI_NO, "%s: emq fsck has found %lld: %s", cli_modes[mode],
+                            (long long)s.found, s.what);
+        }
         if (st == EMQ_OK && (s.lost != s.expected_lost || s.doubled != s.expected_doubled)) {
             differs = true;
             (void)cli_error(cli, CLI_NO,

@@ -61,7 +61,14 @@ static const struct cli_option lab_table[] = {
      .value = "N",
      .min = 1,
      .max = 1000000,
-     .help = "soak: how many jobs a mode (300)"},
+     .help = "soak: how many jobs a mode; with --for, how many are kept in line (300)"},
+    {.name = "--for",
+     .type = CLI_SPAN,
+     AT(lasting),
+     .value = "D",
+     .min = 1000,
+     .max = CLI_DAY_MS,
+     .help = "soak: go on for so long a mode, with more jobs (until the first ones are done)"},
     {.name = "--kill-every",
      .type = CLI_SPAN,
      AT(kill_every),
@@ -411,10 +418,11 @@ const struct cli_verb cli_verb_lab = {
         "on a terminal the arrow\n"
         "keys choose. soak: many jobs, and workers that die at random; counts what was lost and "
         "what came twice, beside what\n"
-        "each death made predictable. handler: your own program as handler, its worker killed at "
-        "each point and in the\n"
-        "middle; --check (also behind the command) says how much has happened; exit 1 if it "
-        "happens twice or not at all.",
+        "each death made predictable, while emq fsck looks at the queue again and again and has "
+        "nothing to find. handler: your\n"
+        "own program as handler, its worker killed at each point and in the middle; --check (also "
+        "behind the command) says how\n"
+        "much has happened; exit 1 if it happens twice or not at all.",
     .options = lab_table,
     .options_size = sizeof(struct lab_options),
     .max_words = 2,

@@ -93,7 +93,8 @@ static emq_status second_look(struct check *k, emq_error *err)
         s = look(k, &k->list[i], false, &outcome, err);
         waits = waits || (k->list[i].broken && k->list[i].waits);
     }
-    while (s == EMQ_OK && waits && emq__mono_now().us < end.us) {
+    while (s == EMQ_OK && waits && emq__mono_now().us < end.us &&
+           !(k->f->stop && atomic_load(k->f->stop))) {
         const struct timespec nap = {.tv_nsec = LOOK_AGAIN_MS * 1000000L};
         (void)nanosleep(&nap, NULL);
         waits = false;

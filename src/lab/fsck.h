@@ -9,6 +9,8 @@
 
 #include "client/client.h"
 
+#include <stdatomic.h>
+
 struct emq__finding {
     emq_str queue; /* empty = of the store */
     emq_str id;    /* the job; empty = of none */
@@ -24,7 +26,8 @@ struct emq__fsck {
     emq_str queue; /* empty = all of the prefix, and what belongs to no queue */
     bool repair;
     int64_t patience_ms;
-    emq__finding_fn found; /* once each; what it points to lives during the call */
+    const atomic_int *stop; /* not 0: the patience is over; NULL = none */
+    emq__finding_fn found;  /* once each; what it points to lives during the call */
     void *user;
     int64_t n_queues, n_found, n_repaired; /* out */
 };

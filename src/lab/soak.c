@@ -3,6 +3,7 @@
  * See soak.h.
  */
 #include "lab/soak.h"
+#include "lab/fsck.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -11,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 enum {
@@ -18,8 +20,11 @@ enum {
     LOCK_MS = 3000, /* longer than it takes to look what a dead worker left */
     SETTLE_MS = 20, /* what a dead one had sent arrives */
     QUIET_MS = 60000,
+    BETWEEN_LOOKS_MS = 1000,
+    KEEP = 1000, /* finished jobs: the ledger has them all */
     LINE_LEN = 400,
-    BATCH = 500
+    BATCH = 500,
+    LONG = 3000 /* bytes of data that do not fit into the row of their job */
 };
 
 struct soak {
@@ -33,6 +38,14 @@ struct soak {
     } workers[WORKERS];
     int started;
     emq_error *err;
+    struct watch {
+        pthread_t thread;
+        bool begun;
+        atomic_int over;
+        emq_client *c;
+        emq_status s;
+        emq_error err;
+    } watch;
 };
 
 /* ---- the ledger -------------------------------------------------------------------------- */
@@ -95,27 +108,38 @@ static emq_status count(struct soak *x)
 
 /* ---- jobs and workers -------------------------------------------------------------------- */
 
+/* Of each place in line: waiting, prioritized, delayed; short data and long. */
 static emq_status add_some(struct soak *x, int64_t n)
 {
-    const emq_add_opts o = {.size = sizeof o,
-                            .backoff_type = EMQ_BACKOFF_NONE,
-                            .keep_completed_count = EMQ_KEEP_ALL,
-                            .keep_failed_count = EMQ_KEEP_ALL};
-    const emq_new_job job = {
-        .size = sizeof job, .queue = emq_cstr(x->store.queue), .data = EMQ_STR_LIT(""), .opts = &o};
+    enum { KINDS = 6 };
+    static const char data[LONG];
     const emq_new_job *jobs[BATCH];
+    emq_add_opts o[KINDS];
+    emq_new_job job[KINDS];
 
+    for (int i = 0; i < KINDS; i++) {
+        o[i] = (emq_add_opts){.size = sizeof *o,
+                              .backoff_type = EMQ_BACKOFF_NONE,
+                              .priority = i % 3,
+                              .delay_ms = i % 2 * 50,
+                              .keep_completed_count = KEEP,
+                              .keep_failed_count = KEEP};
+        job[i] = (emq_new_job){.size = sizeof *job,
+                               .queue = emq_cstr(x->store.queue),
+                               .data = emq_strn(data, i == 0 ? LONG : 0),
+                               .opts = &o[i]};
+    }
     for (int64_t i = 0; i < n; i++)
-        jobs[i] = &job;
+        jobs[i] = &job[i % KINDS];
     return emq_add_many(x->c, jobs, (size_t)n, NULL, x->err);
 }
 
-static emq_status add_all(struct soak *x)
+static emq_status add_jobs(struct soak *x, int64_t n)
 {
     emq_status s = EMQ_OK;
 
-    for (int64_t left = x->s->jobs; s == EMQ_OK && left > 0; left -= BATCH)
-        s = add_some(x, left < BATCH ? left : BATCH);
+    for (int64_t rest = n; s == EMQ_OK && rest > 0; rest -= BATCH)
+        s = add_some(x, rest < BATCH ? rest : BATCH);
     return s;
 }
 
@@ -165,12 +189,89 @@ static emq_status predict(struct soak *x, const struct worker *w)
 
 static emq_status kill_one(struct soak *x, struct worker *w)
 {
+    int status = 0;
+
+    /* One that has found nothing to do may have ended. */
+    if (lab_wait(w->pid, 0, NULL, &status) == LAB_EXITED) {
+        w->pid = 0;
+        return status == 0
+                   ? begin(x, w)
+                   : emq__fail(x->err, EMQ_E_SYSTEM, 0, "lab", "a worker ended with %d", status);
+    }
     lab_kill(w->pid);
     w->pid = 0;
     x->s->kills++;
     (void)usleep(SETTLE_MS * 1000);
     emq_status s = predict(x, w);
     return s == EMQ_OK ? begin(x, w) : s;
+}
+
+/* ---- fsck -------------------------------------------------------------------------------- */
+
+static void found(void *user, const struct emq__finding *f)
+{
+    struct lab_soak *s = user;
+
+    if (!s->what[0])
+        (void)snprintf(s->what, sizeof s->what, "job \"%.*s\": %.*s (%.*s)", EMQ_STR_ARG(f->id),
+                       EMQ_STR_ARG(f->text), EMQ_STR_ARG(f->flaw));
+}
+
+static emq_status look(struct soak *x, emq_client *c, int64_t patience_ms, emq_error *err)
+{
+    struct emq__fsck f = {
+        .patience_ms = patience_ms, .stop = &x->g->stop, .found = found, .user = x->s};
+    emq_status s = emq__fsck(c, &f, err);
+
+    x->s->looks++;
+    x->s->found += f.n_found;
+    return s;
+}
+
+static bool is_over(void *over)
+{
+    return atomic_load((atomic_int *)over) != 0;
+}
+
+static void *watch(void *arg)
+{
+    struct soak *x = arg;
+    struct watch *w = &x->watch;
+
+    do
+        w->s = look(x, w->c, EMQ__FSCK_PATIENCE_MS, &w->err);
+    while (w->s == EMQ_OK && !lab_until(is_over, &w->over, BETWEEN_LOOKS_MS, &x->g->stop) &&
+           !atomic_load(&x->g->stop));
+    return NULL;
+}
+
+static emq_status watch_begin(struct soak *x)
+{
+    struct watch *w = &x->watch;
+    emq_status s = lab_store_client(x->g, &x->store, &w->c, x->err);
+
+    if (s != EMQ_OK)
+        return s;
+    int rc = pthread_create(&w->thread, NULL, watch, x);
+    if (rc)
+        return emq__fail(x->err, EMQ_E_SYSTEM, rc, "lab", "no thread: %s", strerror(rc));
+    w->begun = true;
+    return EMQ_OK;
+}
+
+static emq_status watch_end(struct soak *x)
+{
+    struct watch *w = &x->watch;
+
+    atomic_store(&w->over, 1);
+    if (w->begun)
+        (void)pthread_join(w->thread, NULL);
+    w->begun = false;
+    emq_close(w->c);
+    w->c = NULL;
+    if (w->s != EMQ_OK && x->err)
+        *x->err = w->err;
+    return w->s;
 }
 
 /* ---- the whole --------------------------------------------------------------------------- */
@@ -188,23 +289,43 @@ static emq_status left(struct soak *x, int64_t *jobs)
     return s;
 }
 
-/* Kills until nothing is left to do. */
+/* Kills until the time is over and nothing is left to do. */
 static emq_status storm(struct soak *x)
 {
+    struct emq__mono end = emq__mono_add_ms(emq__mono_now(), x->s->for_ms);
+    int64_t in_line = x->s->jobs, jobs = 1;
     emq_status s = EMQ_OK;
-    int64_t jobs = 1;
 
     for (;;) {
         int64_t ms = (int64_t)((0.5 + emq__random_unit()) * (double)x->s->kill_every_ms);
         if (atomic_load(&x->g->stop))
             return emq__fail(x->err, EMQ_E_SYSTEM, EINTR, "lab", "stopped");
         (void)usleep((useconds_t)(ms * 1000));
-        if ((s = left(x, &jobs)) != EMQ_OK || jobs == 0)
+        if ((s = left(x, &jobs)) != EMQ_OK)
             return s;
+        if (jobs < in_line && emq__mono_now().us < end.us) {
+            if ((s = add_jobs(x, in_line - jobs)) != EMQ_OK)
+                return s;
+            x->s->jobs += in_line - jobs;
+        } else if (jobs == 0) {
+            return EMQ_OK;
+        }
         struct worker *w = &x->workers[(int)(emq__random_unit() * WORKERS) % WORKERS];
         if ((s = kill_one(x, w)) != EMQ_OK)
             return s;
     }
+}
+
+static emq_status join(struct soak *x)
+{
+    for (int i = 0; i < WORKERS; i++) {
+        int status = 0;
+        if (lab_wait(x->workers[i].pid, QUIET_MS, &x->g->stop, &status) != LAB_EXITED)
+            return emq__fail(x->err, EMQ_E_SYSTEM, 0, "lab", "a worker does not end (status %d)",
+                             status);
+        x->workers[i].pid = 0;
+    }
+    return EMQ_OK;
 }
 
 static emq_status run(struct soak *x)
@@ -213,19 +334,19 @@ static emq_status run(struct soak *x)
     int64_t none;
 
     if (s == EMQ_OK)
-        s = add_all(x);
+        s = add_jobs(x, x->s->jobs);
     for (int i = 0; s == EMQ_OK && i < WORKERS; i++)
         s = begin(x, &x->workers[i]);
     if (s == EMQ_OK)
+        s = watch_begin(x);
+    if (s == EMQ_OK)
         s = storm(x);
-    for (int i = 0; s == EMQ_OK && i < WORKERS; i++) {
-        int status = 0;
-        if (lab_wait(x->workers[i].pid, QUIET_MS, &x->g->stop, &status) != LAB_EXITED)
-            s = emq__fail(x->err, EMQ_E_SYSTEM, 0, "lab", "a worker does not end (status %d)",
-                          status);
-        else
-            x->workers[i].pid = 0;
-    }
+    if (s == EMQ_OK)
+        s = join(x);
+    if (s == EMQ_OK)
+        s = watch_end(x);
+    if (s == EMQ_OK)
+        s = look(x, x->c, 0, x->err);
     if (s == EMQ_OK)
         s = left(x, &none);
     if (s == EMQ_OK)
@@ -244,6 +365,9 @@ emq_status lab_soak_run(struct lab_ground *g, struct lab_soak *s, emq_error *err
         st = run(&x);
     for (int i = 0; i < WORKERS; i++)
         lab_kill(x.workers[i].pid);
+    if (st != EMQ_OK) /* which has been told */
+        x.err = NULL;
+    (void)watch_end(&x);
     emq_close(x.c);
     lab_store_close(&x.store);
     return st;

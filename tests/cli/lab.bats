@@ -109,7 +109,28 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
     [ "$(jq -r .mode <<<"$output" | paste -sd' ')" = 'at-least-once at-most-once fire-and-forget' ]
     jq -e -s 'all(.jobs == 60 and .lost == .expectedLost and .duplicates == .expectedDuplicates)' <<<"$output"
     jq -e -s '(map(.kills) | add) > 2 and .[0].lost == 0 and .[1].duplicates == 0' <<<"$output"
+    jq -e -s 'all(.looks >= 2 and .findings == 0)' <<<"$output"
     nothing_left
+}
+
+@test "a soak for a time keeps jobs in line, and ends" {
+    expect 0 lab soak --mode at-least-once --jobs 20 --for 2s --json
+    jq -e '.jobs > 20 and .lost == 0 and .findings == 0' <<<"$output"
+    expect 64 lab soak --for 5
+    says 5
+}
+
+@test "a soak says what fsck has found, and the exit is 1" {
+    # Somebody else writes into the queue.
+    plant() {
+        db=$(compgen -G "$BOX/emq-lab-*/0/queue.db") &&
+            [ "$(sqlite3 "$db" 'UPDATE emq_queue SET n_failed = n_failed + 5; SELECT changes()' 2>/dev/null)" = 1 ]
+    }
+    until_true plant 3>&- &
+    expect 1 lab soak --mode at-least-once --jobs 200
+    wait $!
+    says "emq fsck has found"
+    says "n_failed says 5, it should be 0 (counter)"
 }
 
 @test "a handler that appends does its effect twice, and the lab says where" {
