@@ -216,8 +216,8 @@ P
     hash 6 processedOn $now ats 1 pb wk && redis LPUSH bull:q:active 6 && redis SET bull:q:6:lock t PX 30000 && redis SADD bull:q:stalled 6
     hash 7 && redis ZADD bull:q:waiting-children $now 7 && redis SADD bull:q:7:dependencies bull:q:1
     hash repeat:tick:$now && redis LPUSH bull:q:wait repeat:tick:$now
-    redis ZADD bull:q:repeat $now tick && redis HSET bull:q:repeat:tick name tick every 60000 ic 1
-    redis HSET bull:q:metrics:completed count 1 prevTS $now
+    redis ZADD bull:q:repeat $now tick && redis HSET bull:q:repeat:tick name tick data '{}' every 60000 ic 1
+    redis HSET bull:q:metrics:completed count 1 prevTS $now && redis HSET bull:q:metrics:failed count 1 prevTS $now
     redis SET bull:q:id 7 && redis SET bull:q:pc 1 && redis SET bull:q:de:x 1 PX 5000 && redis SET bull:q:stalled-check $now PX 30000
     redis ZADD bull:q:marker 0 0 && redis RPUSH bull:q:1:logs line
     redis XADD bull:q:events '*' event completed jobId 4 returnvalue null prev active

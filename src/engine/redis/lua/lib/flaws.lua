@@ -131,13 +131,13 @@ end
 
 local function flaw_of_hash(rest)
   local key = B .. rest
-  local h = call("HMGET", key, "name", "timestamp", "emq:stage")
+  local h = call("HMGET", key, "data", "timestamp", "emq:stage", "every", "pattern")
   if h[3] then
     return not stage_lives(h[3]) and "staged" or nil, rest
-  elseif h[2] or call("HEXISTS", key, "data") == 1 then
-    return nil, rest, true
-  elseif string.sub(rest, 1, 7) == "repeat:" then
+  elseif string.sub(rest, 1, 7) == "repeat:" and not h[2] and (h[4] or h[5]) then -- its jobs have a timestamp
     return not call("ZSCORE", B .. "repeat", string.sub(rest, 8)) and "scheduler" or nil, "", string.sub(rest, 8)
+  elseif h[1] or h[2] then
+    return nil, rest, true
   elseif string.find(rest, ":", 1, true) then
     return nil
   end
@@ -162,7 +162,7 @@ end
 local function flaw_of_key(rest)
   local key = B .. rest
   local kind = call("TYPE", key).ok
-  if kind == "none" or KIND[rest] then
+  if kind == "none" or KIND[rest] or string.sub(rest, 1, 8) == "metrics:" then
     return nil
   end
   local d, next = string.match(rest, "^de:(.*)$"), string.match(rest, "^dn:(.*)$")
@@ -180,7 +180,7 @@ local function flaw_of_key(rest)
     end
     return nil
   end
-  if kind == "hash" and string.sub(rest, 1, 8) ~= "metrics:" then
+  if kind == "hash" then
     return flaw_of_hash(rest)
   end
 end
