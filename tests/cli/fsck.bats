@@ -286,3 +286,44 @@ P
     is "$(emq stats q --json | jq '.active + .waiting + .delayed + .prioritized')" 0
     is "$(emq stats q --json | jq -c '.totals | [.added, .completed + .failed]')" "[1400,1400]"
 }
+
+@test "repairs beside workers and adds: what is broken meanwhile is made good, each job runs once" {
+    for i in $(seq 40); do echo "{\"data\":$i,\"priority\":$((i % 3)),\"delay\":$((i % 5 * 20))}"; done >batch
+    plant() { # quietly breaks what nobody works on
+        if on_server; then
+            redis LPOP emq:q:wait
+            redis ZPOPMAX emq:q:prioritized
+            redis LPUSH emq:q:wait "ghost-$1"
+            redis ZADD emq:q:delayed $((($(date +%s%3N) + 3600000) * 4096)) "ghost-$1-late"
+            redis SET "emq:q:gone-$1:lock" x
+        else
+            sqlite3 -cmd '.timeout 10000' queue.db "UPDATE emq_job SET state = 9
+                    WHERE jid = (SELECT max(jid) FROM emq_job WHERE state = 1);
+                UPDATE emq_job SET side = side | 8 WHERE jid = (SELECT max(jid) FROM emq_job WHERE state = 4);
+                UPDATE emq_queue SET n_waiting = n_waiting + 7, event_count = event_count + 1;
+                INSERT INTO emq_log VALUES (900000 + $1, 1, 'x')"
+        fi >/dev/null
+    }
+    emq add q --batch batch >/dev/null
+    for _ in 1 2; do
+        emq work q --concurrency 2 --stalled-interval 500ms --quiet -- sh -c 'echo "$EMQ_JOB_ID" >>did' 3>&- &
+    done
+    workers=$(jobs -p)
+    for i in 1 2 3 4 5 6; do
+        for _ in 1 2 3; do emq add q --batch batch >/dev/null; done &
+        adder=$!
+        plant "$i"
+        emq fsck --repair --wait 2s --json >>found 2>>talk || is $? 1
+        wait "$adder"
+    done
+    emq fsck --repair --wait 2s --json >>found 2>>talk || is $? 1
+    [ "$(jq -s 'map(select(.outcome == "repaired")) | length' found)" -ge 12 ] || { cat found talk >&2; return 1; }
+    is "$(jq -s 'map(select(.outcome != "repaired"))' found)" "[]"
+    until_true sh -c '[ "$(emq stats q --json | jq ".waiting + .active + .delayed + .prioritized")" = 0 ]'
+    kill $workers
+    wait $workers || :
+    expect 0 emq fsck --wait 0
+    is "$(sort did | uniq -d)" ""
+    is "$(wc -l <did | tr -d ' ')" 760
+    is "$(emq stats q --json | jq -c '.totals.completed')" 760
+}
