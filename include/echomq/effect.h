@@ -187,7 +187,10 @@ typedef enum emq_doubt_policy {
     EMQ_DOUBT_SKIP = 2, /* count it as done (perhaps it was not) */
     EMQ_DOUBT_PARK =
         3, /* the job fails for good, and somebody looks: emq_effect_resolve(), emq_retry() */
-    EMQ_DOUBT_PROBE = 4 /* ask the other side; no answer parks */
+    EMQ_DOUBT_PROBE =
+        4 /* ask the other side; no answer parks. The answer is of that moment: the former owner may be
+                           frozen, not dead, and do the effect after it. Where that must not be, give the other side
+                           emq_job_idempotency_key(), or the job's fence, to refuse the later one */
 } emq_doubt_policy;
 
 /* A probe that finds that it happened may say its result with emq_job_set_result(). */

@@ -58,8 +58,8 @@ static emq_status judge(struct emq__exec_result *res, emq_status st, const char 
     }
     /* What is refused as it is would be refused again. */
     res->kind = st == EMQ_E_INVALID ? EMQ__EXEC_FAIL : EMQ__EXEC_RETRY;
-    res->reason = emq__arena_printf(&res->mem, "its %s was not done: %s",
-                                    res->sql.ptr ? "SQL" : "commands", why);
+    res->reason = emq__arena_printf(&res->mem, "its %s not done: %s",
+                                    res->sql.ptr ? "SQL was" : "commands were", why);
     if (!res->reason.ptr)
         res->reason = EMQ_STR_LIT("its effect was not done");
     return EMQ_OK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The effects that a program asks for on descriptor 3: files of SQL or of Redis commands. They are read when it
- * has ended well; several of a kind are one effect, in the order in which they were named.
+ * The effects that a program asks for, on descriptor 3 or in a line of --stream: files of SQL or of Redis commands.
+ * They are read when it has ended well, or answered with a result; several of a kind are one effect, in the order
+ * in which they were named.
  */
 #include "worker/exec_internal.h"
 

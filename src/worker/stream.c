@@ -35,6 +35,7 @@ struct serve {
     struct emq__place *place;
     struct emq__stream *kept;
     struct emq__report report;
+    struct emq__asked asked; /* effects */
     struct emq__buf request;
     emq_str left; /* of the request */
     struct emq__exec_result *out;
@@ -124,6 +125,10 @@ static void take_answer(void *user, emq_str line, bool cut)
             emq__report_line(&v->report, a.log);
         if (a.has_progress)
             emq__report_progress(&v->report, a.progress);
+        if (a.sql.len)
+            emq__asked_add(&v->asked, a.sql, true, &v->out->mem);
+        if (a.redis.len)
+            emq__asked_add(&v->asked, a.redis, false, &v->out->mem);
         v->answered = a.end != EMQ__ANSWER_GOES_ON;
         if (a.end == EMQ__ANSWER_RESULT)
             end_with_result(v, a.result);
@@ -352,6 +357,8 @@ emq_status emq__stream_run(struct emq__exec *x, struct emq__slot *s, struct emq_
         for (int births = 0; st == EMQ_OK && again && births < BIRTHS_MAX; births++)
             st = serve_once(&v, &again, err);
         emq__exec_end(x, s);
+        if (st == EMQ_OK && v.answered && out->kind == EMQ__EXEC_DONE)
+            st = emq__asked_read(&v.asked, &v.report, out, err);
         if (st == EMQ_OK && again)
             emq__exit_failed(&v.report, out,
                              "the program ends with 0 again and again, without reading "

@@ -115,6 +115,20 @@ static const char *read_error(struct emq__json object, struct emq__arena *mem,
     return NULL;
 }
 
+/* Empty, and no such member, is none. */
+static const char *read_file_name(struct emq__json object, const char *member,
+                                  struct emq__arena *mem, emq_str *out)
+{
+    struct emq__json v;
+
+    if (!emq__json_get(object, member, &v))
+        return NULL;
+    if (v.type != EMQ__JSON_STRING || !emq__json_str(v, mem, out) || out->len == 0 ||
+        memchr(out->ptr, '\0', out->len))
+        return "\"sql\" and \"redis\" are names of files";
+    return NULL;
+}
+
 const char *emq__answer_parse(emq_str line, struct emq__arena *mem, struct emq__answer *out)
 {
     struct emq__json object, v, result;
@@ -137,6 +151,11 @@ const char *emq__answer_parse(emq_str line, struct emq__arena *mem, struct emq__
         out->has_log = true;
         out->log = text_of(v, mem);
     }
+    const char *wrong = read_file_name(object, "sql", mem, &out->sql);
+    if (!wrong)
+        wrong = read_file_name(object, "redis", mem, &out->redis);
+    if (wrong)
+        return wrong;
     bool has_result = emq__json_get(object, "result", &result);
     bool has_error = emq__json_get(object, "error", &v);
     bool give_back = is_true(object, "giveBack");
@@ -152,6 +171,7 @@ const char *emq__answer_parse(emq_str line, struct emq__arena *mem, struct emq__
         out->end = give_back ? EMQ__ANSWER_GIVE_BACK : EMQ__ANSWER_ERROR;
         return read_error(object, mem, out);
     }
-    return out->has_progress || out->has_log ? NULL
-                                             : "none of result, error, giveBack, progress, log";
+    return out->has_progress || out->has_log || out->sql.len || out->redis.len
+               ? NULL
+               : "none of result, error, giveBack, progress, log, sql, redis";
 }

@@ -10,7 +10,7 @@
 #include "model/job.h"
 
 enum emq__answer_end {
-    EMQ__ANSWER_GOES_ON = 1, /* progress, log: more follows */
+    EMQ__ANSWER_GOES_ON = 1, /* progress, log, sql, redis: more follows */
     EMQ__ANSWER_RESULT,
     EMQ__ANSWER_ERROR,
     EMQ__ANSWER_GIVE_BACK
@@ -22,6 +22,7 @@ struct emq__answer {
     bool final;       /* ERROR: for good */
     emq_str progress; /* JSON */
     emq_str log, id, error, stack;
+    emq_str sql, redis;     /* names of files; empty = none */
     emq_str result;         /* the bytes to store; ptr NULL = null */
     int64_t retry_after_ms; /* -1 = not said */
 };

@@ -445,6 +445,39 @@ P
     done
 }
 
+@test "a kept program names its files in lines, each for the job that it has" {
+    program h <<'P'
+while IFS= read -r line; do
+    id=$(jq -r .id <<<"$line")
+    if [ "$WORD" = sql ]; then
+        echo "insert into ledger values('$id')" >"$id.effect"
+    else
+        printf '["RPUSH","ledger","%s"]\n' "$id" >"$id.effect"
+    fi
+    case $id in
+    none) echo '{"result":0}' ;;
+    bad) printf '{"%s":"none.such","result":1}\n' "$WORD" ;;
+    *) printf '{"%s":"%s.effect"}\n{"result":1}\n' "$WORD" "$id" ;;
+    esac
+done
+P
+    sed -i '1s/.*/#!\/bin\/bash/' h
+    WORD=$(on_server && echo redis || echo sql)
+    export WORD
+    on_server || sql 'create table ledger(job)'
+    for id in a none b bad c; do emq add q 1 --id "$id" --attempts 1; done
+    expect 1 work_off q --stream -- ./h
+    is "$(emq stats q --json | jq -c '[.completed, .failed]')" "[4,1]"
+    [[ $(of_job bad .failedReason) == *"none.such"*"No such file"* ]]
+    if on_server; then
+        is "$(redis lrange ledger 0 -1 | paste -sd' ')" "a b c"
+    else
+        is "$(sql 'select job from ledger' | paste -sd' ')" "a b c"
+    fi
+    is "$(emq effect show q a --json | jq -r .state)" "done"
+    expect 1 emq effect show q none
+}
+
 @test "an effect of the other store is refused for good" {
     echo 'select 1' >effect
     word=$(on_server && echo sql || echo redis)

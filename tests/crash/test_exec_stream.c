@@ -107,6 +107,33 @@ EMQ_TEST(errors_are_failures_retries_and_give_backs)
     rig_close(r);
 }
 
+EMQ_TEST(effects_of_a_kept_program_are_files_of_the_job_that_named_them)
+{
+    struct rig *r = rig_sh_stream(
+        "f=$(mktemp); echo 'select 1;' >\"$f\"; echo '[\"INCR\",\"n\"]' >\"$f.2\"; " EACH_LINE
+        "case $line in *one*) echo '{\"sql\":\"'$f'\"}'; echo '{\"sql\":\"'$f'\",\"result\":1}';; "
+        "*two*) echo '{\"redis\":\"'$f.2'\",\"log\":\"x\"}'; echo '{\"result\":2}';; "
+        "*three*) echo '{\"result\":3}';; *four*) echo '{\"sql\":\"'$f'\",\"error\":\"no\"}';; "
+        "*five*) echo '{\"sql\":\"/nowhere/file\",\"result\":5}';; esac; done");
+
+    CHECK_STR(run(r, "one"), "1");
+    CHECK_STR(r->res.sql, "select 1;\n\nselect 1;\n\n");
+    assert_null(r->res.commands.ptr);
+    CHECK_STR(run(r, "two"), "2");
+    CHECK_STR(r->res.commands, "[\"INCR\",\"n\"]\n\n");
+    assert_null(r->res.sql.ptr);
+    CHECK_STR(run(r, "three"), "3"); /* nothing of the jobs before */
+    assert_null(r->res.sql.ptr);
+    assert_null(r->res.commands.ptr);
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("four")), EMQ__EXEC_RETRY);
+    CHECK_STR(r->res.reason, "no");
+    assert_null(r->res.sql.ptr);
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("five")), EMQ__EXEC_RETRY);
+    CHECK(has(r->res.reason, "sql /nowhere/file") && has(r->res.reason, "No such file"));
+    CHECK_STR(run(r, "one"), "1");
+    rig_close(r);
+}
+
 /* Fails the attempt, and the next job meets a fresh process. */
 static void breaks(const char *answer, const char *what)
 {
@@ -132,6 +159,9 @@ EMQ_TEST(a_broken_protocol_fails_the_attempt_and_replaces_the_program)
     breaks("echo '{\"result\":1,\"id\":\"another\"}'", "another job");
     breaks("echo '{\"result\":1,\"error\":\"x\"}'", "both");
     breaks("echo '{\"error\":\"x\",\"retryAfter\":30}'", "retryAfter");
+    breaks("echo '{\"sql\":1}'", "names of files");
+    breaks("echo '{\"redis\":\"\",\"result\":1}'", "names of files");
+    breaks("echo '{\"sql\":\"a\\\\u0000b\"}'", "names of files");
     breaks("exec 1>&-; sleep 300", "closed its stdout");
     breaks("head -c 9000000 /dev/zero | tr '\\\\0' x; echo", "8 MiB");
     breaks("exit 0", "without an answer");

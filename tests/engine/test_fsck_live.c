@@ -19,7 +19,7 @@ struct live {
     atomic_int asked; /* by menders */
     pthread_mutex_t mu;
     char data[3000]; /* does not fit into a row */
-    char text[300]; /* what was mended first; under mu */
+    char text[300];  /* what was mended first; under mu */
 };
 
 struct thread {
@@ -118,8 +118,7 @@ static void *work(void *arg)
 static void mend_one(struct live *l, const struct emq__suspect *x)
 {
     struct emq__arena mem = {0};
-    struct emq__mend_req req = {
-        .prefix = FX_PREFIX, .queue = S("q"), .suspect = x, .repair = true};
+    struct emq__mend_req req = {.prefix = FX_PREFIX, .queue = S("q"), .suspect = x, .repair = true};
     struct emq__mend_res res = {0};
 
     l->asked++;
@@ -156,16 +155,15 @@ static void mend_what_a_walk_shows(struct live *l)
 static void mend_anything(struct thread *th)
 {
     static const char *const flaws[] = {
-        "state",   "staged",  "side",    "line",        "owner",      "finished",  "place",
-        "twin",    "once",    "held",    "deferred",    "attempts",   "stalled",   "ghost",
-        "record",  "due",     "reason",  "priority",    "unfinished", "fence",     "parent",
-        "child",   "twice",   "nowhere", "dedup-owner", "dedup-flag", "dedup-next", "lock-left",
-        "counter", "leftover", "mark",   "meta",        "debris",     "result",    "lock"};
-    static const char *const places[] = {"at wait",      "at active",    "at prioritized",
-                                         "at delayed",   "at completed", "at failed",
-                                         "twice",        "nowhere",      "queue",
-                                         "counter 1",    "counter back", "counter n_active",
-                                         "key de:a",     "key dn:a",     "dedup a"};
+        "state",   "staged",   "side",    "line",        "owner",      "finished",   "place",
+        "twin",    "once",     "held",    "deferred",    "attempts",   "stalled",    "ghost",
+        "record",  "due",      "reason",  "priority",    "unfinished", "fence",      "parent",
+        "child",   "twice",    "nowhere", "dedup-owner", "dedup-flag", "dedup-next", "lock-left",
+        "counter", "leftover", "mark",    "meta",        "debris",     "result",     "lock"};
+    static const char *const places[] = {
+        "at wait",  "at active", "at prioritized", "at delayed", "at completed", "at failed",
+        "twice",    "nowhere",   "queue",          "counter 1",  "counter back", "counter n_active",
+        "key de:a", "key dn:a",  "dedup a"};
     char id[24], key[40], lock[40];
 
     (void)snprintf(id, sizeof id, "%d", 1 + (int)(test_random(&th->seed) % (MAKERS * ADDS)));

@@ -264,7 +264,8 @@ emq_status rd_suspects(struct emq__engine *e, const struct emq__suspects_req *re
 
     *res = (struct emq__suspects_res){0};
     if (req->queue.len == 0) { /* every key of ours is of a queue, or ends by itself */
-        struct emq__stats_req stats = {.prefix = req->prefix, .queue = EMQ_STR_LIT("none")};
+        /* Only for the time; on a cluster, by any node. */
+        struct emq__stats_req stats = {.prefix = req->prefix, .queue = EMQ_STR_LIT("{none}")};
         struct emq__stats_res now;
         emq_status s = rd_stats(e, &stats, &now, mem, err);
         res->now_ms = s == EMQ_OK ? now.now_ms : 0;

@@ -31,7 +31,7 @@ enum { SQ_READERS = 4 };
 
 struct sq_op;
 
-/* Calls that share commits (tx.c). */
+/* Calls that share commits (group.c). */
 struct sq_group {
     pthread_mutex_t mu; /* guards head, tail, leading, lane */
     struct sq_op *head, **tail;
@@ -43,7 +43,7 @@ struct sq_group {
     struct sq_rings rings;
 };
 
-/* A connection whose transactions are shared with nobody (tx.c). */
+/* A connection whose transactions are shared with nobody (group.c). */
 struct sq_apart {
     pthread_mutex_t mu; /* guards the others */
     struct sq_conn conn;
@@ -133,6 +133,7 @@ int sq_conn_run(struct sq_conn *c, enum sq_sql id);
 /* For an act's statements. Its pages still have to be written, and all of it together is to keep others
  * waiting for 5 ms at most. */
 enum { SQ_SLICE_US = 2000 };
+/* group.c */
 emq_status sq_group_init(struct sq_group *g, emq_error *err);
 void sq_group_close(struct sq_group *g);
 /* Closes all connections; the caller has the set for itself. */

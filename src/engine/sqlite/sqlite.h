@@ -5,7 +5,8 @@
  *   open.c      emq__sqlite_open, close: the ops table, the order of setting up and tearing down
  *   file.c      THE function that opens the database file; identity of the file (inode of db and WAL)
  *   conn.c      one connection with its prepared statements
- *   tx.c        write and read transactions: groups of calls share commits, doubts are named
+ *   group.c     who writes: calls from many threads share commits
+ *   tx.c        a transaction: a savepoint a call, doubts are named
  *   turn.c      fair turns of processes at the write lock (OFD locks on the side file)
  *   bell.c      wake-ups between threads and processes (futex words in the side file)
  *   side.c      the side file itself: making, checking, mapping it

@@ -2,11 +2,12 @@
 -- X.."ef:<id>:<timestamp>": step -> packed {state, token, fingerprint, claimed, done, ends, kind of result,
 -- result}. It lives as long as the one that ends last. Which hashes a queue has stands in X.."ef", in their
 -- order, and in X.."ef-end", by their end; their members are id, NUL and sixteen digits. A marker past its
--- end is absent.
+-- end is absent; each new step of a job looks at some others at random, so that few such stay (one in eight).
 --@include lib/base.lua
 
 local CLAIMED, DONE = 1, 2
 local EXPIRE_MAX = 4 -- removed by one act: more than one, so that they get fewer
+local LOOK_MAX = 8 -- steps of a job
 
 local function marker_key(q, id, timestamp)
   return q.x .. "ef:" .. id .. ":" .. num(tonumber(timestamp) or 0)
@@ -29,13 +30,25 @@ local function marker_get(q, id, timestamp, step)
   return marker_read(call("HGET", marker_key(q, id, timestamp), step))
 end
 
--- Lets a key live until then, if it does not anyway. true: it did not.
+-- Lets a key live until then, if it does not anyway. true: it did not; and whether it had an end already.
 local function live_until(key, at)
-  if call("PTTL", key) >= at - now_ms then
-    return false
+  local left = call("PTTL", key)
+  if left >= at - now_ms then
+    return false, true
   end
   call("PEXPIRE", key, span(at - now_ms))
-  return true
+  return true, left >= 0
+end
+
+-- Forgets steps of a job that have ended.
+local function marker_expire_steps(key)
+  local some, ended = call("HRANDFIELD", key, num(LOOK_MAX), "WITHVALUES"), {}
+  for i = 1, #some, 2 do
+    if cmsgpack.unpack(some[i + 1])[6] <= now_ms then
+      ended[#ended + 1] = some[i]
+    end
+  end
+  call_list(ended, "HDEL", key)
 end
 
 -- Forgets hashes that have ended.
@@ -47,9 +60,13 @@ end
 
 local function marker_put(q, id, timestamp, step, m)
   local key, member = marker_key(q, id, timestamp), marker_member(id, timestamp)
-  call("HSET", key, step, cmsgpack.pack({m.state, m.token, m.fingerprint, m.claimed, m.done, m.ends, m.kind,
-                                         m.result}))
-  if live_until(key, m.ends) then
+  local packed = cmsgpack.pack({m.state, m.token, m.fingerprint, m.claimed, m.done, m.ends, m.kind, m.result})
+  local is_new = call("HSET", key, step, packed) == 1
+  local longer, has_others = live_until(key, m.ends)
+  if is_new and has_others then
+    marker_expire_steps(key)
+  end
+  if longer then
     call("ZADD", q.x .. "ef", "0", member)
     call("ZADD", q.x .. "ef-end", num(m.ends), member)
     live_until(q.x .. "ef", m.ends)
