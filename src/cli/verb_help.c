@@ -53,41 +53,64 @@ static void put_words(struct emq__buf *b, const struct cli_option *o)
         emq__buf_printf(b, " %s", o->name);
 }
 
+/* What may stand behind an option. */
+static void put_choices(struct emq__buf *b, const struct cli_option *o)
+{
+    for (; o && o->name; o++) {
+        if (o->type != CLI_CHOICE)
+            continue;
+        emq__buf_printf(b, "        [[ $prev != %s ]] || words=(", o->name);
+        for (size_t i = 0; o->choices[i]; i++)
+            emq__buf_printf(b, "%s%s", i ? " " : "", o->choices[i]);
+        emq__buf_text(b, ")\n");
+    }
+}
+
+static void put_verb(struct emq__buf *b, const struct cli_verb *v)
+{
+    emq__buf_printf(b, "    %s) words=(", v->name);
+    put_words(b, v->options);
+    put_words(b, cli_global_options);
+    emq__buf_text(b, ")\n");
+    put_choices(b, v->options);
+    if (strncmp(v->usage, "QUEUE", 5) == 0 || strncmp(v->usage, "[QUEUE", 6) == 0)
+        emq__buf_text(b,
+                      "        [[ $cur != -* && $((COMP_CWORD - i)) -eq 1 ]] && mapfile -t words "
+                      "< <(emq \"${at[@]}\" ls --json 2>/dev/null |\n"
+                      "            sed -nE 's/^\\{\"queue\":\"([^\"\\\\]*)\"\\}$/\\1/p')\n");
+    emq__buf_text(b, "        ;;\n");
+}
+
+/* A queue's name is anything that anybody chose: it is never evaluated, and is quoted when it is offered. */
 static void put_script(struct emq__buf *b)
 {
     emq__buf_text(
-        b,
-        "# bash completion of emq; use: source <(emq completion bash)\n"
-        "_emq() {\n"
-        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i words\n"
-        "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-        "        [[ ${COMP_WORDS[i]} == --url || ${COMP_WORDS[i]} == --prefix ]] && { ((i++)); "
-        "continue; }\n"
-        "        [[ ${COMP_WORDS[i]} == -* ]] || { verb=${COMP_WORDS[i]}; break; }\n"
-        "    done\n"
-        "    case $prev in\n"
-        "    --state) words='");
-    for (int state = 1; state <= EMQ_STATE_COUNT; state++)
-        emq__buf_printf(b, "%s%s", state > 1 ? " " : "", emq_state_name(state));
-    emq__buf_text(b, "' ;;\n"
-                     "    *) case $verb in\n"
-                     "    '') words='");
+        b, "# bash completion of emq; use: source <(emq completion bash)\n"
+           "_emq() {\n"
+           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i word\n"
+           "    local -a words=() at=()\n"
+           "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+           "        [[ ${COMP_WORDS[i]} == --url || ${COMP_WORDS[i]} == --prefix ]] && {\n"
+           "            at+=(\"${COMP_WORDS[i]}\" \"${COMP_WORDS[++i]}\"); continue; }\n"
+           "        [[ ${COMP_WORDS[i]} == -* ]] || { verb=${COMP_WORDS[i]}; break; }\n"
+           "    done\n"
+           "    case $verb in\n"
+           "    '') words=(");
     for (size_t i = 0; cli_verbs[i]; i++)
         emq__buf_printf(b, "%s%s", i ? " " : "", cli_verbs[i]->name);
     put_words(b, cli_global_options);
-    emq__buf_text(b, "' ;;\n");
-    for (size_t i = 0; cli_verbs[i]; i++) {
-        emq__buf_printf(b, "    %s) words='", cli_verbs[i]->name);
-        put_words(b, cli_verbs[i]->options);
-        put_words(b, cli_global_options);
-        emq__buf_text(b, "'\n"
-                         "        [[ $cur != -* && $((COMP_CWORD - i)) -eq 1 ]] && words=$(emq ls "
-                         "--json 2>/dev/null |\n"
-                         "            sed -nE 's/^\\{\"queue\":\"([^\"\\\\]*)\"\\}$/\\1/p') ;;\n");
-    }
-    emq__buf_text(b, "    esac ;;\n"
-                     "    esac\n"
-                     "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+    emq__buf_text(b, ") ;;\n");
+    for (size_t i = 0; cli_verbs[i]; i++)
+        put_verb(b, cli_verbs[i]);
+    emq__buf_text(b, "    esac\n"
+                     "    [[ $prev != --state ]] || words=(");
+    for (int state = 1; state <= EMQ_STATE_COUNT; state++)
+        emq__buf_printf(b, "%s%s", state > 1 ? " " : "", emq_state_name(state));
+    emq__buf_text(b, ")\n"
+                     "    COMPREPLY=()\n"
+                     "    for word in \"${words[@]}\"; do\n"
+                     "        [[ $word != \"$cur\"* ]] || COMPREPLY+=(\"$(printf %q \"$word\")\")\n"
+                     "    done\n"
                      "}\n"
                      "complete -o default -F _emq emq\n");
 }

@@ -91,7 +91,33 @@ load common
     COMP_WORDS=(emq add q --dedup-m) COMP_CWORD=3
     _emq
     [ "${COMPREPLY[*]}" = --dedup-mode ]
+    COMP_WORDS=(emq add q --dedup-mode e) COMP_CWORD=4
+    _emq
+    [ "${COMPREPLY[*]}" = extend ]
+    COMP_WORDS=(emq ls --state pr) COMP_CWORD=3
+    _emq
+    [ "${COMPREPLY[*]}" = prioritized ]
     expect 64 emq completion tcsh
+}
+
+@test "completion offers the queues of the store that is named, quoted, and runs nothing of them" {
+    eval "$(emq completion bash)"
+    emq add 'a$(touch evaluated)' x
+    emq add 'a b' x
+    emq --url ./elsewhere.db add other x
+    COMP_WORDS=(emq stats a) COMP_CWORD=2
+    _emq
+    printf '%s\n' "${COMPREPLY[@]}" | sort >offered
+    printf '%s\n' 'a\$\(touch\ evaluated\)' 'a\ b' | sort | cmp - offered
+    [ ! -e evaluated ]
+    COMP_WORDS=(emq --url ./elsewhere.db stats '') COMP_CWORD=4
+    _emq
+    [ "${COMPREPLY[*]}" = other ]
+    for verb in help dedup; do
+        COMP_WORDS=(emq "$verb" a) COMP_CWORD=2
+        _emq
+        [ ${#COMPREPLY[@]} -eq 0 ]
+    done
 }
 
 @test "man pages are valid" {
