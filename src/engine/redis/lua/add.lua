@@ -87,8 +87,7 @@ local function others()
     local gone = {}
     if h[1] then
       local since, of = string.match(h[1], "^(%d+) %d+ (.*)$")
-      if of == stage and since == began or call("LINDEX", of, "0") == "b" .. since or
-         call("LLEN", of .. ":" .. since) > 1 then
+      if of == stage and since == began or rare().stage_lives(since, of) then
         return 0
       end
     elseif h[2] and h[3] and tonumber(h[2]) <= now_ms then
