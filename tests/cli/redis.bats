@@ -160,6 +160,21 @@ on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
     [ "$(on_server hget bull:q:1 returnvalue)" = '{"n":1}' ]
 }
 
+@test "exit-when-empty ends at the next run of a scheduler, which needs a BullMQ worker, and says what stays" {
+    local at=1795967014566
+    needs_server
+    on_server hset "bull:q:repeat:tick:$at" name tick data '{}' opts '{}' timestamp $at delay 0 priority 0 rjk tick >/dev/null
+    on_server hset bull:q:repeat:tick name tick every 60000 ic 1 >/dev/null
+    on_server zadd bull:q:repeat $at tick >/dev/null
+    on_server zadd bull:q:delayed "$((at * 4096))" "repeat:tick:$at" >/dev/null
+    export EMQ_PREFIX=bull
+    emq add q x --id plain >/dev/null
+    expect 0 timeout 60 emq work q --exit-when-empty -- true
+    [ "$(emq show q plain --json | jq -r .state)" = completed ]
+    [ "$(emq ls q --state waiting --json | jq -r .id)" = "repeat:tick:$at" ]
+    says "q: 1 job in line is left to other workers"
+}
+
 # Arguments with which a verb would do something.
 arguments() {
     case $1 in

@@ -105,6 +105,7 @@ static emq_status stats_script(struct emq__engine *e, const struct emq__stats_re
     struct rd_args *a = rd_args_new(e, RD_LUA_stats, req->prefix, req->queue, mem);
 
     rd_arg_str(a, seen);
+    rd_arg_str(a, req->ending ? emq_strn(&"012"[req->mode], 1) : (emq_str){0});
     return rd_eval(a, r, err);
 }
 
@@ -138,8 +139,9 @@ emq_status rd_stats(struct emq__engine *e, const struct emq__stats_req *req,
     if (s != EMQ_OK)
         return s;
     res->now_ms = rd_i64(rd_at(r, 0));
-    rd_stats_read(r, 1, res);
-    if (req->any_retry && res->count[EMQ_DELAYED] > STATS_SLICE)
+    res->takeable = rd_i64(rd_at(r, 1)) != 0;
+    rd_stats_read(r, 2, res);
+    if (req->ending && res->count[EMQ_DELAYED] > STATS_SLICE)
         return look_for_retries(e, req, res, mem, err);
     return EMQ_OK;
 }
