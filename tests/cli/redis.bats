@@ -5,14 +5,15 @@ load common
 @test "a password on the command line is not shown by ps" {
     needs_server
     redis-cli -u "$EMQ_TEST_SERVER" ACL SETUSER ann on '>hush' '~*' '&*' +@all
-    url=${EMQ_TEST_SERVER/redis:\/\//redis://ann:hush@}
-    emq take q --wait 30s --url "$url" 3>&- &
-    until_true sh -c "ps -o args= -p $! | grep -q 'redis://xxxxxxxx@'"
-    run ps -o args= -p $!
-    [[ $output != *hush* ]]
-    # It is used all the same.
-    emq add q '{}' --url="$url"
-    wait $!
+    for url in redis://ann:hush@ redis:ann:hush@; do
+        emq take q --wait 30s --url "$url${EMQ_TEST_SERVER#redis://}" 3>&- &
+        until_true sh -c "ps -o args= -p $! | grep -qE 'redis:(//)?xxxxxxxx@'"
+        run ps -o args= -p $!
+        [[ $output != *hush* ]]
+        # It is used all the same.
+        emq add q '{}' --url="$url${EMQ_TEST_SERVER#redis://}"
+        wait $!
+    done
     redis-cli -u "$EMQ_TEST_SERVER" ACL DELUSER ann
 }
 
@@ -105,7 +106,7 @@ on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
     expect 64 emq ls --url "redis://a,b"
     says "redis+sentinel: or redis+cluster:"
     expect 64 emq ls --url "redis://h:port"
-    says '"h:port" is no host'
+    says '"h:" is not followed by a port'
     expect 64 emq ls --url "redis+unix:rel.sock"
     says "absolute path"
     expect 64 emq ls --url "redis+sentinel://h"
@@ -114,6 +115,29 @@ on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
     says "no databases but 0"
     expect 64 emq ls --url "redis://ann@h"
     says "user without a password"
+    expect 64 emq ls --url "http://h"
+    says 'no engine for the scheme "http:"; this build knows: sqlite, redis, rediss, redis+unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster'
+}
+
+@test "the password of a mistyped URL is in no message, wherever the URL stands" {
+    without_server
+    local url verb option
+    for url in redis//ann:hush@h redis://ann:hush redis:ann:hush@h rediss:/ann:hush@h redis://ann@hush \
+        'redis://ann:pw?hush=1@h' redis://h/ann:hush 'redis://h?password=hush' ann:hush@h 'sqlite:q?password=hush'; do
+        ! EMQ_URL=$url emq ls 2>>talk
+        ! REDIS_URL=$url emq ls --url redis: 2>>talk
+    done
+    emq add q x >/dev/null
+    for url in redis//ann:hush@h redis://ann:hush; do
+        for verb in $(emq help --json | jq -r '.verbs[].name') "$url"; do
+            emq "$verb" "$url" "$url" "$url" 2>>talk || :
+            for option in $(emq help "$verb" --json 2>>talk | jq -r '.options[] | select(.value).name'); do
+                timeout 5 emq "$verb" q 1 "$option" "$url" 2>>talk || :
+            done
+        done >/dev/null
+    done
+    [ "$(grep -c . talk)" -gt 150 ]
+    ! grep hush talk
 }
 
 @test "a URL of sentinels or of a cluster that leads to a plain server says so" {

@@ -424,9 +424,14 @@ EMQ_TEST(urls_that_can_not_be_meant_are_refused_without_their_password)
     static const struct {
         const char *url, *text;
     } cases[] = {
-        {"redis://u:hush@h:0", "no host"},
-        {"redis://u:hush@h:65536", "no host"},
-        {"redis://u:hush@h:x", "no host"},
+        {"redis://u:hush@h:0", "\"h:\" is not followed by a port"},
+        {"redis://u:hush@h:65536", "\"h:\" is not followed by a port"},
+        {"redis://u:hush@h:x", "\"h:\" is not followed by a port"},
+        {"redis://u:hush", "\"u:\" is not followed by a port"},
+        {"redis://h/u:hush", "\"...\" is no database number"},
+        {"redis://u:p?hush=1@h", "\"u:\" is not followed by a port"},
+        {"redis://u:1?hush=1@h", "a '?' of a password"},
+        {"redis://u?hush!=1", "?...= is not known here"},
         {"redis://u:hush@[::1", "no host"},
         {"redis://u:hush@:1", "no host"},
         {"redis://u:hush@h/x", "no database number"},
