@@ -172,6 +172,26 @@ on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
     says 'the key "emq:q:wait" is a string and not a list'
     expect 0 emq add other x
     expect 0 emq ls
+    on_server set emq:id-of:id hello >/dev/null
+    expect 64 emq add id-of x
+    says 'the key "emq:id-of:id" is a text and not a whole number'
+    on_server set emq:text:meta x >/dev/null
+    expect 64 emq ls text
+    says 'the key "emq:text:meta" is a string and not a hash'
+    expect 0 emq ls --json
+    says 'emq:text:meta\" is a string and not a hash: it belongs to something else, and is not listed'
+    [ "$output" = '{"queue":"other"}' ]
+}
+
+@test "a user without the right to a key of the queue is told which, with 77" {
+    needs_server
+    on_server acl setuser bob on '>pw' '~emq:q:[^m]*' '~emq::*' '&*' +@all >/dev/null
+    for verb in "add q x" "take q" "stats q" "work q --exit-when-empty -- true"; do
+        # shellcheck disable=SC2086
+        expect 77 env EMQ_URL="${EMQ_TEST_SERVER/redis:\/\//redis://bob:pw@}" emq $verb
+        says 'this user may not reach the key "emq:q:meta": allow it all keys of the prefix, ~emq:*'
+    done
+    on_server acl deluser bob >/dev/null
 }
 
 @test "a job of BullMQ's is worked, and what is not in its keys is not made up" {

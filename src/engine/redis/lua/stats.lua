@@ -15,7 +15,7 @@ local function takeable(mode)
   for _, line in ipairs({{"LRANGE", B .. "wait", num(-PASS_MAX), "-1"},
                          {"ZRANGE", B .. "prioritized", "0", num(PASS_MAX - 1)}}) do
     for _, id in ipairs(call(unpack(line))) do
-      local h = try("HMGET", B .. id, "rjk", "parentKey")
+      local h = try_record("HMGET", B .. id, "rjk", "parentKey")
       if not is_for_others(B, mode, id, h[1], h[2]) then
         return 1
       end

@@ -112,7 +112,7 @@ end
 
 -- The job of an id: its state; nil: no such job, or a staged one.
 local function job_state(q, id)
-  local h = try("HMGET", q.b .. id, "timestamp", "emq:stage")
+  local h = try_record("HMGET", q.b .. id, "timestamp", "emq:stage")
   if h.err or not h[1] or h[2] then
     return nil
   end

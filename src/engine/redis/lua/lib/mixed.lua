@@ -37,7 +37,7 @@ local function mixed(q, t, line)
   -- nil: there is no record.
   local function read(id)
     local r = {id = id, key = q.b .. id, h = {}, bytes = 0}
-    r.flat = try("HGETALL", r.key)
+    r.flat = try_record("HGETALL", r.key)
     for i = 1, #r.flat, 2 do
       r.h[r.flat[i]] = r.flat[i + 1]
       r.bytes = r.bytes + #r.flat[i + 1]
