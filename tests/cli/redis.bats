@@ -142,9 +142,8 @@ on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
 
 @test "a URL of sentinels or of a cluster that leads to a plain server says so" {
     needs_server
-    expect 69 emq ls --url "redis+sentinel://${EMQ_TEST_SERVER#redis://}/mymaster"
-    says "${EMQ_TEST_SERVER#redis://}"
-    says "knows no primary"
+    expect 64 emq ls --url "redis+sentinel://${EMQ_TEST_SERVER#redis://}/mymaster"
+    says "${EMQ_TEST_SERVER#redis://} is no sentinel: write redis: for a server of its own"
     expect 64 emq ls --url "redis+cluster://${EMQ_TEST_SERVER#redis://}"
     says "it is no cluster"
 }

@@ -33,7 +33,8 @@ static const struct {
      "the server is out of memory and nothing was changed: remove jobs or raise maxmemory"},
     {"MISCONF", RD_FINAL, EMQ_E_FULL, "the server can't write its disk and takes no writes"},
     {"NOAUTH", RD_FINAL, EMQ_E_REFUSED,
-     "it wants a password: write user:password@ before the host in the URL"},
+     "it wants a password: write user:password@ before the host (for sentinels "
+     "?sentinel_password=)"},
     {"WRONGPASS", RD_FINAL, EMQ_E_REFUSED, "user or password are wrong"},
     {"NOPERM", RD_FINAL, EMQ_E_REFUSED, ADVICE_NOPERM},
     {"DENIED", RD_FINAL, EMQ_E_REFUSED, "the server refuses clients of other hosts"},
