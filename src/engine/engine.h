@@ -391,6 +391,7 @@ struct emq__stats_res {
     /* With `ending`: among as many jobs in line as a take looks at is one that it does not leave to others. */
     bool takeable;
     bool paused, maxed, exists;
+    bool read_only; /* the store takes no acts that change anything: E_REFUSED */
 };
 
 /* Jobs of one state in the order in which they would be taken, due, or were finished. Bounded by bytes

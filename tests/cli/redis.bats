@@ -164,6 +164,25 @@ on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
     [ "$(emq stats q --json | jq -c '[.waiting, .completed]')" = "[1,1]" ]
 }
 
+@test "a read-only replica can be looked at; what would change anything is 77" {
+    needs_server
+    emq add q x --id a >/dev/null
+    on_server replicaof 127.0.0.1 1 >/dev/null
+    for verb in "stats q" ls "ls q" "show q a" "logs q a" "tail q --all --count 1" "dedup show q k"; do
+        # shellcheck disable=SC2086
+        run emq $verb
+        [ "$status" -le 1 ]
+    done
+    [ "$(emq stats q --json | jq .waiting)" = 1 ]
+    for verb in "add q y" "take q" "pause q" "work q -- true" "sweep q"; do
+        # shellcheck disable=SC2086
+        expect 77 emq $verb
+        says "read-only replica"
+    done
+    on_server replicaof no one >/dev/null
+    expect 0 emq add q y
+}
+
 @test "a key of another type is named, and other queues go on" {
     needs_server
     on_server set emq:q:wait x >/dev/null

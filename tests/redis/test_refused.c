@@ -123,15 +123,28 @@ EMQ_TEST(a_user_who_may_not_reach_a_key_is_told_which_and_no_job_is_taken_for_lo
     (void)SERVER_DO("ACL DELUSER bob");
 }
 
-EMQ_TEST(a_read_only_replica_is_refused_at_the_open)
+EMQ_TEST(a_read_only_replica_can_be_looked_at_and_refuses_what_changes_anything)
 {
     struct server *replica = start_plain();
-    struct emq__engine *e;
+    struct emq__stats_res res;
     emq_error err = {0};
 
-    (void)server_command(replica, "REPLICAOF 127.0.0.1 %d", the_server()->port);
-    CHECK_STATUS(try_url(replica->url, PATIENCE_MS, &e, &err), EMQ_E_REFUSED);
-    CHECK_TEXT(err, "read-only replica of 127.0.0.1");
+    struct emq__engine *e = open_port(replica->port, PATIENCE_MS);
+    must_add_to(e, "q");
+    e->ops->close(e);
+    (void)server_command(replica, "REPLICAOF 127.0.0.1 1");
+    struct add a = {.e = open_port(replica->port, PATIENCE_MS)};
+    CHECK_STATUS_ERR(stats_of(a.e, "q", &res, &err), EMQ_OK, &err);
+    CHECK_INT(res.count[EMQ_WAITING], 1);
+    CHECK(res.read_only);
+    CHECK_STATUS(add_data(&a, S("1")), EMQ_E_REFUSED);
+    CHECK_TEXT(a.err, "read-only replica of 127.0.0.1:1");
+    (void)server_command(replica, "REPLICAOF NO ONE");
+    CHECK_STATUS_ERR(add_data(&a, S("1")), EMQ_OK, &a.err);
+    CHECK_STATUS_ERR(stats_of(a.e, "q", &res, &err), EMQ_OK, &err);
+    CHECK(!res.read_only);
+    CHECK_INT(res.count[EMQ_WAITING], 2);
+    a.e->ops->close(a.e);
     server_end(replica);
 }
 

@@ -142,6 +142,7 @@ emq_status rd_stats(struct emq__engine *e, const struct emq__stats_req *req,
     res->now_ms = rd_i64(rd_at(r, 0));
     res->takeable = rd_i64(rd_at(r, 1)) != 0;
     rd_stats_read(r, 2, res);
+    res->read_only = rd_may_write(rd_of(e), NULL) == EMQ_E_REFUSED;
     if (req->ending && res->count[EMQ_DELAYED] > STATS_SLICE)
         return look_for_retries(e, req, res, mem, err);
     return EMQ_OK;
