@@ -6,6 +6,7 @@
 #include "cli/text.h"
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -61,7 +62,7 @@ static char *hide_password(char *arg)
 {
     char *copy = strdup(arg);
 
-    if (!copy || !cli_hide_passwords(arg)) {
+    if (!copy || !emq__hide_secrets(arg, strlen(arg))) {
         free(copy);
         return arg;
     }

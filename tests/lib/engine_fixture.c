@@ -406,7 +406,7 @@ int state_of(struct fx *t, const char *queue, emq_str id)
 
 struct emq__stats_res stats(struct fx *t, const char *queue)
 {
-    struct emq__stats_req req = {.prefix = FX_PREFIX, .queue = emq_cstr(queue), .any_retry = true};
+    struct emq__stats_req req = {.prefix = FX_PREFIX, .queue = emq_cstr(queue), .ending = true};
     struct emq__stats_res res;
 
     CHECK_STATUS(FX_CALL(t, stats, &req, &res), EMQ_OK);

@@ -240,7 +240,7 @@ static void count_limit(struct naive *n, struct nv_queue *q, struct limit l)
 }
 
 /* Who is next? Looked for anew for each hand-out: the last one may have changed the line. */
-static struct nv_job *next_in_line(const struct nv_queue *q, int32_t mode)
+struct nv_job *nv_next_in_line(const struct nv_queue *q, int32_t mode)
 {
     struct nv_job *best = NULL;
 
@@ -262,7 +262,7 @@ static void take_from_line(struct naive *n, struct nv_queue *q, const struct emq
 {
     while (out->n < (size_t)t->count && !nv_paused(q) && !nv_maxed(q) &&
            !nv_limited_ms(n, q, l.max)) {
-        struct nv_job *job = next_in_line(q, t->mode);
+        struct nv_job *job = nv_next_in_line(q, t->mode);
         if (!job)
             break;
         if (job->j.deferred_failure.len) {

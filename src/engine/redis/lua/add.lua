@@ -212,7 +212,7 @@ end
 -- ever be.
 local function held()
   for i = 1, n do
-    local mark = args[starts[i]] ~= "" and try("HGET", keys[i], "emq:stage")
+    local mark = args[starts[i]] ~= "" and try_record("HGET", keys[i], "emq:stage")
     local since, of = string.match(type(mark) == "string" and mark or "", "^(%d+) %d+ (.*)$")
     if since and not (of == stage and since == began) and call("LINDEX", of, "0") == "b" .. since then
       return ids[i]
