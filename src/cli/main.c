@@ -187,5 +187,6 @@ int main(int argc, char **argv)
     if (!hold_streams())
         return CLI_AGAIN;
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit too */
     return run(&cli, argc, argv);
 }

@@ -81,6 +81,15 @@ load common
     [ "$status" = 74 ]
 }
 
+@test "a limit on the size of files kills no program: what became of the job is told as unknown" {
+    without_server
+    emq add q x
+    expect 79 bash -c 'ulimit -f 200; head -c 300000 /dev/zero | emq add q -'
+    says "may or may not"
+    id=$(emq add q y)
+    [ "$(emq stats q --json | jq .waiting)" -eq "$id" ]
+}
+
 @test "completion is made from the table of verbs" {
     expect 0 emq completion bash
     bash -n <<<"$output"
