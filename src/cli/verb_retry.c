@@ -39,8 +39,8 @@ static int run_retry(struct cli *cli)
     static const int states_all[] = {EMQ_FAILED_STATE, 0};
     static const int states_finished[] = {EMQ_FAILED_STATE, EMQ_COMPLETED_STATE, 0};
     const struct cli_selection *sel = cli->options;
-    struct cli_act act = {"retried", sel->all ? states_all : states_finished, retry_one,
-                          retry_many};
+    struct cli_act act = {"retried", sel->all ? states_all : states_finished, retry_one, retry_many,
+                          false};
     return cli_act_on(cli, &act);
 }
 
@@ -76,7 +76,7 @@ static emq_status promote_many(struct cli *cli, emq_str queue, int state, int64_
 static int run_promote(struct cli *cli)
 {
     static const int states[] = {EMQ_DELAYED, 0};
-    const struct cli_act act = {"promoted", states, promote_one, promote_many};
+    const struct cli_act act = {"promoted", states, promote_one, promote_many, false};
     return cli_act_on(cli, &act);
 }
 
@@ -110,7 +110,7 @@ static int run_rm(struct cli *cli)
     static const int states[] = {
         EMQ_WAITING, EMQ_PRIORITIZED,     EMQ_DELAYED,      EMQ_WAITING_CHILDREN,
         EMQ_ACTIVE,  EMQ_COMPLETED_STATE, EMQ_FAILED_STATE, 0};
-    const struct cli_act act = {"removed", states, remove_one, remove_many};
+    const struct cli_act act = {"removed", states, remove_one, remove_many, true};
     return cli_act_on(cli, &act);
 }
 
@@ -144,7 +144,7 @@ static int run_cancel(struct cli *cli)
 {
     static const int states[] = {EMQ_WAITING,          EMQ_PRIORITIZED, EMQ_DELAYED,
                                  EMQ_WAITING_CHILDREN, EMQ_ACTIVE,      0};
-    const struct cli_act act = {"cancelled", states, cancel_one, cancel_many};
+    const struct cli_act act = {"cancelled", states, cancel_one, cancel_many, false};
     return cli_act_on(cli, &act);
 }
 

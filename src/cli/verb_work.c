@@ -461,7 +461,10 @@ static int run_one(struct cli *cli)
     code = print_counts(cli, &stats);
     if (code != CLI_OK)
         return code;
-    return stats.exit_status >= 0 && !stats.unstartable ? stats.exit_status : CLI_OWN_FAILURE;
+    bool ran = stats.exit_status >= 0 && !stats.unstartable;
+    /* A result that can't be stored, or a lock that was lost: the program knows nothing of that. */
+    return ran && (stats.exit_status != 0 || stats.completed > 0) ? stats.exit_status
+                                                                  : CLI_OWN_FAILURE;
 }
 
 const struct cli_verb cli_verb_run = {
@@ -470,7 +473,9 @@ const struct cli_verb cli_verb_run = {
     .usage = "QUEUE [--wait D] -- CMD [ARG...]",
     .help =
         "As `emq work`, for one job. Exits with the program's status, 124 if there was no job,\n"
-        "125 if emq itself failed, the command line included.",
+        "125 if emq itself failed, the command line included, or the job is not completed "
+        "although\n"
+        "the program ended well.",
     .options = run_table,
     .options_size = sizeof(struct run_options),
     .min_words = 1,

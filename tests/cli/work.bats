@@ -218,3 +218,9 @@ H
     says at-least-once
     expect 64 emq work 'a:b' -- true
 }
+
+@test "run says when the program ended well and its job is not completed" {
+    emq add q x
+    expect 125 emq run q -- sh -c 'head -c 1100000 /dev/zero | tr "\0" a'
+    says "the result has 1100000 bytes"
+}
