@@ -7,6 +7,9 @@
 #include "cli/cli.h"
 #include "cli/man.h"
 
+#ifdef EMQ_HAVE_TLS
+#include <openssl/crypto.h>
+#endif
 #include <sqlite3.h>
 
 struct help_options {
@@ -153,19 +156,52 @@ const struct cli_verb cli_verb_completion = {
 
 /* ---- version ----------------------------------------------------------------------------- */
 
+/* NULL: the build does without. */
+static const char *hiredis_version(void)
+{
+#ifdef EMQ_HIREDIS_VERSION
+    return EMQ_HIREDIS_VERSION;
+#else
+    return NULL;
+#endif
+}
+
+static const char *tls_version(void)
+{
+#ifdef EMQ_HAVE_TLS
+    return OpenSSL_version(OPENSSL_VERSION_STRING);
+#else
+    return NULL;
+#endif
+}
+
 static int run_version(struct cli *cli)
 {
-    if (cli->globals.json)
-        printf("{\"version\":\"%s\",\"sqlite\":\"%s\",\"sqliteSourceId\":\"%s\"}\n", emq_version(),
-               sqlite3_libversion(), emq_sqlite_source_id());
-    else
-        printf("emq %s (SQLite %s)\n", emq_version(), sqlite3_libversion());
-    return CLI_OK;
+    const char *hiredis = hiredis_version(), *tls = tls_version();
+    struct emq__buf b;
+
+    if (!cli->globals.json) {
+        printf("emq %s (SQLite %s, %s%s, %s%s)\n", emq_version(), sqlite3_libversion(),
+               hiredis ? "hiredis " : "no Redis", hiredis ? hiredis : "",
+               tls ? "OpenSSL " : "no TLS", tls ? tls : "");
+        return CLI_OK;
+    }
+    cli_json_begin(&b);
+    cli_json_str(&b, "version", emq_cstr(emq_version()));
+    cli_json_str(&b, "sqlite", emq_cstr(sqlite3_libversion()));
+    cli_json_str(&b, "sqliteSourceId", emq_cstr(emq_sqlite_source_id()));
+    if (hiredis)
+        cli_json_str(&b, "hiredis", emq_cstr(hiredis));
+    if (tls)
+        cli_json_str(&b, "openssl", emq_cstr(tls));
+    return cli_json_end(cli, &b);
 }
 
 const struct cli_verb cli_verb_version = {
     .name = "version",
     .summary = "print the versions of emq and its libraries",
     .usage = "",
+    .help =
+        "SQLite; hiredis, where the build can use Redis and Valkey; OpenSSL, where it can use TLS.",
     .run = run_version,
 };

@@ -152,9 +152,14 @@ const struct cli_verb cli_verb_cancel = {
     .name = "cancel",
     .summary = "stop running jobs, fail unfinished ones",
     .usage = "QUEUE (ID...|--state S|--all) [--dry-run]",
-    .help = "The owner of an active job is asked to stop: its handler is told, a program gets "
-            "TERM, then\n"
-            "KILL. A job that is not active is failed at once with the reason \"cancelled\".",
+    .help =
+        "The owner of an active job is asked to stop: its handler is told, a program gets "
+        "TERM, then\n"
+        "KILL. It ends failed, \"cancelled\", unless its owner completes it first. A job that is "
+        "not active is\n"
+        "failed at once with the same reason, and kept as its --keep-failed says: retention may "
+        "remove it, or\n"
+        "failed jobs before it, at once.",
     .options = selection_table,
     .options_size = sizeof(struct cli_selection),
     .min_words = 1,

@@ -23,6 +23,23 @@ load common
     expect 64 emq help nothing
 }
 
+@test "help tells what every exit code means, and the limits, as the man page does" {
+    expect 0 emq help
+    [[ $output == *"  77           the store refused"* ]]
+    [[ $output == *"  1 MiB        result of a job"* ]]
+    expect 0 emq help --json
+    [ "$(field '.exits | length')" = "$(emq help --man | sed -n '/^.Sh EXIT STATUS/,$p' | grep -c '^\.It [0-9]')" ]
+    [ "$(field '.exits[] | select(.code == 79).help')" = "in doubt: it may or may not have happened" ]
+    [ "$(field '.limits[] | select(.of == "data of a job").max')" = 16777216 ]
+    [ "$(emq help --man | grep -A1 '^\.It result of a job' | tail -1)" = "1 MiB" ]
+}
+
+@test "version names what the build is made of" {
+    expect 0 emq version
+    [[ $output == "emq 0."*" (SQLite 3."*", "*"hiredis "*", "* || $output == *"no Redis"* ]]
+    [ "$(emq version --json | jq -r '.sqlite, .hiredis // "none"' | grep -c '^[0-9n]')" = 2 ]
+}
+
 @test "every verb has help that lists its options" {
     for verb in $(emq help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
         run emq help "$verb"
