@@ -67,18 +67,20 @@ static emq_status would_one(struct cli *cli, const struct cli_act *act, emq_str 
     return s;
 }
 
-/* Of the active jobs those without a living lock. */
+/* Of the active jobs those without a living lock, by the clock of the store after they were read. */
 static emq_status count_unlocked(struct cli *cli, const struct cli_act *act, emq_str queue,
-                                 int64_t now_ms, int64_t *count, emq_error *err)
+                                 int64_t *count, emq_error *err)
 {
     emq_find_opts o = {.size = sizeof o, .state = EMQ_ACTIVE, .limit = 1000};
+    emq_queue_stats stats = {.size = sizeof stats};
     emq_list *page = NULL, *last = NULL; /* o.after_id lies in the last one */
     emq_status s;
 
-    while ((s = emq_find(cli->client, queue, &o, &page, err)) == EMQ_OK && emq_list_len(page) > 0) {
+    while ((s = emq_find(cli->client, queue, &o, &page, err)) == EMQ_OK && emq_list_len(page) > 0 &&
+           (s = emq_stats(cli->client, queue, &stats, err)) == EMQ_OK) {
         size_t n = emq_list_len(page);
         for (size_t i = 0; i < n; i++)
-            *count += !spared(act, emq_list_job(page, i), now_ms);
+            *count += !spared(act, emq_list_job(page, i), stats.now_ms);
         o.after_id = emq_job_id(emq_list_job(page, n - 1));
         emq_list_free(last);
         last = page;
@@ -93,10 +95,10 @@ static emq_status would_many(struct cli *cli, const struct cli_act *act, emq_str
                              int64_t *count, emq_error *err)
 {
     emq_queue_stats stats = {.size = sizeof stats};
-    emq_status s = emq_stats(cli->client, queue, &stats, err);
 
-    if (s == EMQ_OK && act->spares_locked && state == EMQ_ACTIVE)
-        return count_unlocked(cli, act, queue, stats.now_ms, count, err);
+    if (act->spares_locked && state == EMQ_ACTIVE)
+        return count_unlocked(cli, act, queue, count, err);
+    emq_status s = emq_stats(cli->client, queue, &stats, err);
     *count = stats.count[state];
     return s;
 }
