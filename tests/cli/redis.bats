@@ -94,29 +94,23 @@ on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
 }
 
 @test "what is wrong in a URL is named, and nothing is asked of the server" {
-    local at=redis://127.0.0.1:1
-    expect 64 emq ls --url "$at?wait=many"
-    says "wait=many"
-    expect 64 emq ls --url "$at?sync=off"
-    says "?sync="
-    expect 64 emq ls --url "$at?ca=/x"
-    says "rediss:"
-    expect 64 emq ls --url "rediss://h?cert=/x"
-    says "?cert= and ?key= go together"
-    expect 64 emq ls --url "redis://a,b"
-    says "redis+sentinel: or redis+cluster:"
-    expect 64 emq ls --url "redis://h:port"
-    says '"h:" is not followed by a port'
-    expect 64 emq ls --url "redis+unix:rel.sock"
-    says "absolute path"
-    expect 64 emq ls --url "redis+sentinel://h"
-    says "the primary's name"
-    expect 64 emq ls --url "redis+cluster://h?db=1"
-    says "no databases but 0"
-    expect 64 emq ls --url "redis://ann@h"
-    says "user without a password"
-    expect 64 emq ls --url "http://h"
-    says 'no engine for the scheme "http:"; this build knows: sqlite, redis, rediss, redis+unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster'
+    local url text at=redis://127.0.0.1:1
+    while read -r url text; do
+        expect 64 emq ls --url "$url" </dev/null
+        says "$text"
+    done <<END
+$at?wait=many wait=many
+$at?sync=off ?sync=
+$at?ca=/x rediss:
+rediss://h?cert=/x ?cert= and ?key= go together
+redis://a,b redis+sentinel: or redis+cluster:
+redis://h:port "h:" is not followed by a port
+redis+unix:rel.sock absolute path
+redis+sentinel://h the primary's name
+redis+cluster://h?db=1 no databases but 0
+redis://ann@h user without a password
+http://h no engine for the scheme "http:"; this build knows: sqlite, redis, rediss, redis+unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster
+END
 }
 
 @test "the password of a mistyped URL is in no message, wherever the URL stands" {

@@ -138,7 +138,10 @@ ENGINE_TEST(a_staged_id_is_held_for_its_stage_and_nobody_else_is_told_that_the_j
     CHECK_STATUS(t->e->ops->add(t->e, &req, &res, &t->mem, &t->err), EMQ_E_BUSY);
     req.stage = S("s2"); /* the same batch once more, after the first was given up */
     CHECK_STATUS(t->e->ops->add(t->e, &req, &res, &t->mem, &t->err), EMQ_E_BUSY);
-    CHECK(strstr(t->err.text, "\"a\""));
+    CHECK_STR(
+        S(t->err.text),
+        "job \"a\" belongs to a batch that is not published yet: try again when it is, or, if it "
+        "was given up, an hour after its last part");
     CHECK_IDS(t, "q", EMQ_WAITING, "");
     CHECK_INT(publish(t, "s", EMQ_OK), 1);
     CHECK_IDS(t, "q", EMQ_WAITING, "a");

@@ -7,10 +7,12 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "engine/engine.h"
 #include "engine/redis/url.h"
 
 #include <string.h>
 
+#define HELD          "EMQHELD" /* and the id of a job */
 #define ADVICE_NOPERM "this user may not do that: see ACL SETUSER"
 
 static const struct {
@@ -43,7 +45,7 @@ static const struct {
     {"EMQ", RD_FINAL, EMQ_E_INVALID, ""},
     {"EMQCORRUPT", RD_FINAL, EMQ_E_CORRUPT, ""},
     {"EMQFULL", RD_FINAL, EMQ_E_FULL, ""},
-    {"EMQBUSY", RD_FINAL, EMQ_E_BUSY, ""},
+    {HELD, RD_FINAL, EMQ_E_BUSY, ""},
 };
 
 /* Of the code ERR, by how the text goes on. */
@@ -170,6 +172,7 @@ void rd_error_read(emq_str reply, struct rd_said *out)
     *out = (struct rd_said){
         .verdict = RD_FINAL, .status = EMQ_E_STORE, .advice = "", .text = without_place(s)};
     read_code(code, out);
+    out->held = emq__str_is(code, HELD);
     out->wrong_type = emq__str_is(code, "WRONGTYPE") ||
                       (out->status == EMQ_E_INVALID && holds(out->text, "not an integer"));
     out->key_denied = out->status == EMQ_E_REFUSED && holds(out->text, "key");
@@ -180,6 +183,9 @@ emq_status rd_error_fail(const struct rd_said *said, const struct rd_addr *at, c
 {
     char addr[RD_ADDR_TEXT_MAX];
 
+    if (said->held)
+        return emq__fail(err, said->status, 0, act, EMQ__TEXT_HELD_BY_STAGE,
+                         EMQ_STR_ARG(said->text));
     if (said->advice[0] == '\0' && said->status != EMQ_E_STORE)
         return emq__fail(err, said->status, 0, act, "%.*s", EMQ_STR_ARG(said->text));
     if (said->advice[0] == '\0')

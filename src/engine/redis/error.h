@@ -25,6 +25,7 @@ struct rd_said {
     bool wrong_type; /* of a key, or of a number in it */
     bool key_denied; /* the user may not reach a key */
     bool out_of_memory;
+    bool held;           /* `text` is the id of a job that belongs to another stage */
     struct rd_addr addr; /* MOVED, ASK; an empty host: the one that was asked */
 };
 void rd_error_read(emq_str reply, struct rd_said *out);

@@ -262,8 +262,7 @@ if waits then
   for _, q in pairs(queues) do
     call("INCRBY", q.b .. "id", num(-q.adds))
   end
-  return redis.error_reply("EMQBUSY job \"" .. waits .. "\" belongs to a batch that is not published yet: try again when " ..
-                           "it is, or, if it was given up, an hour after its last part")
+  return redis.error_reply("EMQHELD " .. waits) -- EMQ__TEXT_HELD_BY_STAGE
 end
 local plain = not (conflicts or custom or next(special))
 local reply = {now_ms, plain and add_plain(queue(args[8])) or add_each(), n}
