@@ -161,6 +161,20 @@ ENGINE_TEST(the_ids_of_a_stage_that_was_given_up_are_free_after_an_hour)
     CHECK_IDS(t, "q", EMQ_WAITING, "a");
 }
 
+ENGINE_TEST(a_kept_job_gets_its_id_though_a_stage_that_was_given_up_had_it)
+{
+    struct emq__add_entry en = fx_entry("q", "first");
+    en.dedup = (struct emq__dedup){.id = S("k"), .keep_last = true};
+    must_add_entry(t, en);
+    struct emq__job *j = must_take(t, "q");
+    en.id = S("mine");
+    CHECK_STATUS(add_entry(t, en).outcome, EMQ_DEDUPLICATED);
+    CHECK_STATUS(stage_one(t, "q", "mine", "s").outcome, EMQ_OK);
+    advance(t, 3600001);
+    settle_ok(t, j);
+    CHECK_IDS(t, "q", EMQ_WAITING, "mine");
+}
+
 ENGINE_TEST(an_id_that_exists_is_a_duplicate_for_a_stage)
 {
     must_add_id(t, "q", "a");

@@ -106,7 +106,6 @@ static emq_status do_add(struct naive *n, const struct emq__add_req *req, struct
     if (req->n > EMQ__BATCH_MAX)
         return emq__fail(err, EMQ_E_INVALID, 0, "add", "%zu entries; at most %d", req->n,
                          EMQ__BATCH_MAX);
-    nv_trim_stages(n);
     bool staged = req->stage.len && req->n;
     struct nv_stage *stage = staged ? stage_find(n, req->entries[0]->prefix, req->stage) : NULL;
     for (size_t i = 0; i < req->n; i++) {
@@ -161,7 +160,6 @@ static emq_status do_publish(struct naive *n, const struct emq__publish_req *req
                              struct emq__publish_res *res, struct emq__arena *mem, emq_error *err)
 {
     (void)err;
-    nv_trim_stages(n);
     struct nv_stage *stage = stage_find(n, req->prefix, req->stage);
     if (!stage)
         return EMQ_NOT_FOUND;
