@@ -57,11 +57,11 @@ static emq_status would_one(struct cli *cli, const struct cli_act *act, emq_str 
     emq_job *job = NULL;
     emq_status s = emq_get(cli->client, queue, id, &job, err);
 
-    if (s == EMQ_OK)
-        s = emq_stats(cli->client, queue, &stats, err);
     if (s == EMQ_OK && !allowed(act, emq_job_state(job)))
         s = EMQ_WRONG_STATE;
-    else if (s == EMQ_OK && spared(act, job, stats.now_ms))
+    if (s == EMQ_OK && act->spares_locked)
+        s = emq_stats(cli->client, queue, &stats, err);
+    if (s == EMQ_OK && spared(act, job, stats.now_ms))
         s = EMQ_LOCKED;
     emq_job_free(job);
     return s;

@@ -69,6 +69,11 @@ static void put_choices(struct emq__buf *b, const struct cli_option *o)
     }
 }
 
+static bool begins_with_queue(const struct cli_verb *v)
+{
+    return strncmp(v->usage, "QUEUE", 5) == 0 || strncmp(v->usage, "[QUEUE", 6) == 0;
+}
+
 static void put_verb(struct emq__buf *b, const struct cli_verb *v)
 {
     emq__buf_printf(b, "    %s) words=(", v->name);
@@ -76,29 +81,27 @@ static void put_verb(struct emq__buf *b, const struct cli_verb *v)
     put_words(b, cli_global_options);
     emq__buf_text(b, ")\n");
     put_choices(b, v->options);
-    if (strncmp(v->usage, "QUEUE", 5) == 0 || strncmp(v->usage, "[QUEUE", 6) == 0)
-        emq__buf_text(b,
-                      "        [[ $cur != -* && $((COMP_CWORD - i)) -eq 1 ]] && mapfile -t words "
-                      "< <(emq \"${at[@]}\" ls --json 2>/dev/null |\n"
-                      "            sed -nE 's/^\\{\"queue\":\"([^\"\\\\]*)\"\\}$/\\1/p')\n");
+    if (begins_with_queue(v))
+        emq__buf_text(b, "        place=queue\n");
     emq__buf_text(b, "        ;;\n");
 }
 
 /* A queue's name is anything that anybody chose: it is never evaluated, and is quoted when it is offered. */
 static void put_script(struct emq__buf *b)
 {
-    emq__buf_text(
-        b, "# bash completion of emq; use: source <(emq completion bash)\n"
-           "_emq() {\n"
-           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i word\n"
-           "    local -a words=() at=()\n"
-           "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-           "        [[ ${COMP_WORDS[i]} == --url || ${COMP_WORDS[i]} == --prefix ]] && {\n"
-           "            at+=(\"${COMP_WORDS[i]}\" \"${COMP_WORDS[++i]}\"); continue; }\n"
-           "        [[ ${COMP_WORDS[i]} == -* ]] || { verb=${COMP_WORDS[i]}; break; }\n"
-           "    done\n"
-           "    case $verb in\n"
-           "    '') words=(");
+    emq__buf_text(b,
+                  "# bash completion of emq; use: source <(emq completion bash)\n"
+                  "_emq() {\n"
+                  "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= "
+                  "i word place=\n"
+                  "    local -a words=() at=()\n"
+                  "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+                  "        [[ ${COMP_WORDS[i]} == --url || ${COMP_WORDS[i]} == --prefix ]] && {\n"
+                  "            at+=(\"${COMP_WORDS[i]}\" \"${COMP_WORDS[++i]}\"); continue; }\n"
+                  "        [[ ${COMP_WORDS[i]} == -* ]] || { verb=${COMP_WORDS[i]}; break; }\n"
+                  "    done\n"
+                  "    case $verb in\n"
+                  "    '') words=(");
     for (size_t i = 0; cli_verbs[i]; i++)
         emq__buf_printf(b, "%s%s", i ? " " : "", cli_verbs[i]->name);
     put_words(b, cli_global_options);
@@ -106,6 +109,9 @@ static void put_script(struct emq__buf *b)
     for (size_t i = 0; cli_verbs[i]; i++)
         put_verb(b, cli_verbs[i]);
     emq__buf_text(b, "    esac\n"
+                     "    [[ $place != queue || $cur == -* || $((COMP_CWORD - i)) -ne 1 ]] ||\n"
+                     "        mapfile -t words < <(emq \"${at[@]}\" ls --json 2>/dev/null |\n"
+                     "            sed -nE 's/^\\{\"queue\":\"([^\"\\\\]*)\"\\}$/\\1/p')\n"
                      "    [[ $prev != --state ]] || words=(");
     for (int state = 1; state <= EMQ_STATE_COUNT; state++)
         emq__buf_printf(b, "%s%s", state > 1 ? " " : "", emq_state_name(state));
