@@ -116,7 +116,7 @@ void emq__child_close_fds(struct emq__child *c)
     emq__fd_close(&c->ctl);
 }
 
-/* 0 or errno. ends: the child's. */
+/* 0 or errno. ends: the child's; data: see emq__child_start(). */
 static int open_ends(struct emq__child *c, int ends[4], const emq_str *data)
 {
     if (data)

@@ -83,8 +83,9 @@ char **emq__exec_env(const struct emq__exec *x, const emq_job *job, int64_t dead
 
 /* ---- exec_child.c ------------------------------------------------------------------------ */
 
-/* Starts the command at a place, entered with the supervisor. data: of its one job,
- * which are its whole stdin; it has descriptor 3. NULL: stdin is a pipe, for many. until: no more tries then. E_SYSTEM: err->native tells whether the command can't be started at all. */
+/* Starts the command at a place, entered with the supervisor. data: of its one job, which are its whole
+ * stdin, and it has descriptor 3; NULL: it serves many, and its stdin is a pipe. until: no more tries then.
+ * E_SYSTEM: err->native tells whether the command can't be started at all. */
 emq_status emq__child_start(struct emq__exec *x, int index, char *const *env, const emq_str *data,
                             struct emq__mono until, struct emq__child *out, emq_error *err);
 /* The command, not the moment, is what is wrong. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is between the worker and a program: pipes, and a file in memory with the data. Our ends never block and raise no signal; both ends are
- * closed on exec, so that no process gets a pipe of another one.
+ * What is between the worker and a program: pipes, and a file in memory with the data. Our ends never
+ * block and raise no signal; all are closed on exec, so that no process gets those of another one.
  */
 #include "worker/exec_internal.h"
 

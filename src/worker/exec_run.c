@@ -3,9 +3,9 @@
  * One process for one job: data on its stdin, its stdout is the result, stderr and descriptor 3 are
  * what it says meanwhile.
  *
- * The invariants: all data are on its stdin before it begins: a program whose worker is killed must not
- * take the first part for the whole. The run is over when the process has ended, whoever still holds its pipes; what is in
- * them then is read, what comes later is not.
+ * The invariants: all data are on its stdin before it begins, because a program whose worker is killed must
+ * not take a part for the whole. The run is over when the process has ended, whoever still holds its pipes;
+ * what is in them then is read, what comes later is not.
  */
 #include "worker/exec_internal.h"
 
