@@ -423,6 +423,9 @@ typedef struct emq_settle_opts {
     emq_str stack;    /* one stack trace, appended; empty = none */
     int64_t delay_ms; /* RETRY, RELEASE. RETRY: -1 = by the job's backoff, and failed for good when
                          no attempt is left */
+    int32_t *out_state; /* NULL, or written on EMQ_OK: the emq_state after it, 0 = removed by its
+                         retention. A job that was asked to stop does not go back: RETRY and RELEASE
+                         end it failed, "cancelled" */
 } emq_settle_opts;
 
 /* Ends a hand-out. EMQ_OK, EMQ_LOST (the lock ended or belongs to another hand-out: nothing

@@ -103,7 +103,9 @@ typedef struct emq_worker_opts {
     int32_t mode;                /* an emq_mode */
     int32_t prefetch;            /* jobs in hand beyond the free slots, 0..64; 0 = none */
     int32_t exit_when_empty;     /* end when nothing is waiting, prioritized, active or delayed by a
-                                retry; what a paused queue holds does not count: it ends too */
+                                retry. What a paused queue holds does not count, nor what this worker
+                                leaves to others: the next run of a BullMQ scheduler; of fire-and-
+                                forget all jobs of schedulers and those with a parent */
     int32_t stream;              /* argv: one child is kept and fed JSON lines */
     int32_t start_paused;
     int64_t max_jobs; /* end after this many jobs; 0 = no limit */

@@ -5,6 +5,7 @@
  */
 #include "base/error.h"
 
+#include "base/secret.h"
 #include "base/str.h"
 
 #include <stdarg.h>
@@ -98,6 +99,7 @@ emq_status emq__fail(emq_error *err, emq_status status, int native, const char *
     size_t len = n < 0 ? 0 : (size_t)n;
     if (len >= sizeof raw)
         len = sizeof raw - 1;
+    (void)emq__hide_secrets(raw, len);
 
     *err = (emq_error){.status = status, .cls = (int32_t)emq__class_of(status), .native = native};
     (void)snprintf(err->where, sizeof err->where, "%s", where ? where : "");

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Formats one line for the user's log function. Lines are short and clean text: long values are
- * cut, control bytes never reach a terminal.
+ * cut, control bytes never reach a terminal, and passwords no log.
  */
 #include "base/log.h"
 
+#include "base/secret.h"
 #include "base/str.h"
 
 #include <stdarg.h>
@@ -27,6 +28,7 @@ void emq__log_write(const struct emq__log *l, emq_log_level level, const char *f
     size_t len = n < 0 ? 0 : (size_t)n;
     if (len >= sizeof raw)
         len = sizeof raw - 1;
+    (void)emq__hide_secrets(raw, len);
     len = emq__text_clean(emq_strn(raw, len), LINE_MAX_BYTES, line);
     l->fn(l->user, (int)level, emq_strn(line, len));
 }

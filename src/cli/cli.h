@@ -65,6 +65,20 @@ struct cli_url {
     const char *form, *help;
 };
 extern const struct cli_url cli_urls[];
+/* Exit codes; ends with a help of NULL. */
+struct cli_exit_help {
+    int code; /* an enum cli_exit */
+    const char *help;
+};
+extern const struct cli_exit_help cli_exits[];
+/* Limits; ends with an `of` of NULL. */
+struct cli_limit {
+    const char *of;
+    int64_t max;
+    const char *unit; /* "bytes", or what it is */
+};
+extern const struct cli_limit cli_limits[];
+const char *cli_limit_text(const struct cli_limit *l, char out[32]); /* "16 MiB" */
 extern const char *const cli_modes[]; /* choices of --mode, by emq_mode */
 enum { CLI_DAY_MS = 24 * 3600 * 1000 };
 

@@ -28,6 +28,14 @@ void cli_print_help(const struct cli_verb *verb, FILE *to)
         fputs("\nURLs:\n", to);
         for (const struct cli_url *u = cli_urls; u->form; u++)
             fprintf(to, "  %-42s %s\n", u->form, u->help);
+        fputs("\nexit codes:\n", to);
+        for (const struct cli_exit_help *x = cli_exits; x->help; x++)
+            fprintf(to, "  %-12d %s\n", x->code, x->help);
+        fputs("\nlimits:\n", to);
+        for (const struct cli_limit *l = cli_limits; l->of; l++) {
+            char size[32];
+            fprintf(to, "  %-12s %s\n", cli_limit_text(l, size), l->of);
+        }
         fputs("\nemq help VERB says more. Durations need a unit: 500ms, 30s, 5m, 1h30m, 7d.\n", to);
         return;
     }
@@ -101,6 +109,35 @@ static void put_urls(struct emq__buf *b)
     emq__buf_char(b, ']');
 }
 
+static void put_exits(struct emq__buf *b)
+{
+    emq__json_key(b, "exits");
+    emq__buf_char(b, '[');
+    for (const struct cli_exit_help *x = cli_exits; x->help; x++) {
+        emq__json_sep(b);
+        emq__buf_char(b, '{');
+        emq__json_i64_member(b, "code", x->code);
+        cli_json_str(b, "help", emq_cstr(x->help));
+        emq__buf_char(b, '}');
+    }
+    emq__buf_char(b, ']');
+}
+
+static void put_limits(struct emq__buf *b)
+{
+    emq__json_key(b, "limits");
+    emq__buf_char(b, '[');
+    for (const struct cli_limit *l = cli_limits; l->of; l++) {
+        emq__json_sep(b);
+        emq__buf_char(b, '{');
+        cli_json_str(b, "of", emq_cstr(l->of));
+        emq__json_i64_member(b, "max", l->max);
+        cli_json_str(b, "unit", emq_cstr(l->unit));
+        emq__buf_char(b, '}');
+    }
+    emq__buf_char(b, ']');
+}
+
 int cli_help(const struct cli *cli, const struct cli_verb *verb)
 {
     struct emq__buf b;
@@ -125,6 +162,8 @@ int cli_help(const struct cli *cli, const struct cli_verb *verb)
         }
         emq__buf_char(&b, ']');
         put_urls(&b);
+        put_exits(&b);
+        put_limits(&b);
     }
     put_options(&b, "globalOptions", cli_global_options);
     return cli_json_end(cli, &b);

@@ -6,6 +6,7 @@
 #include "cli/text.h"
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -61,7 +62,7 @@ static char *hide_password(char *arg)
 {
     char *copy = strdup(arg);
 
-    if (!copy || !cli_hide_passwords(arg)) {
+    if (!copy || !emq__hide_secrets(arg, strlen(arg))) {
         free(copy);
         return arg;
     }
@@ -186,5 +187,6 @@ int main(int argc, char **argv)
     if (!hold_streams())
         return CLI_AGAIN;
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit too */
     return run(&cli, argc, argv);
 }

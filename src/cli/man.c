@@ -71,26 +71,24 @@ static void urls(FILE *to)
 
 static void exit_status(FILE *to)
 {
-    static const char *const rows[][2] = {
-        {"0", "success"},
-        {"1", "a negative answer: no job, lock lost, job failed, refused"},
-        {"64", "the command line is wrong, values out of range included"},
-        {"65", "the contents of data, batch or JSON are wrong"},
-        {"66", "no such input file"},
-        {"69", "the store cannot be reached"},
-        {"70", "a bug"},
-        {"74", "the storage or the output failed, or is full"},
-        {"75", "try again: busy, or out of a resource"},
-        {"77", "the store refused: permission, or read\\-only"},
-        {"78", "configuration: a store of another version, a command that cannot be started"},
-        {"79", "in doubt: it may or may not have happened"},
-        {"100", "emq effect run: an effect in doubt was parked"},
-        {"124", "timed out"},
-        {"125", "emq run: a failure of emq itself"},
-    };
     fputs(".Sh EXIT STATUS\n.Bl -tag -width \"124\" -compact\n", to);
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(rows); i++)
-        fprintf(to, ".It %s\n%s\n", rows[i][0], rows[i][1]);
+    for (const struct cli_exit_help *x = cli_exits; x->help; x++) {
+        fprintf(to, ".It %d\n", x->code);
+        text(x->help, to);
+        fputc('\n', to);
+    }
+    fputs(".El\n", to);
+}
+
+static void limits(FILE *to)
+{
+    fputs(".Sh LIMITS\n.Bl -tag -width Ds -compact\n", to);
+    for (const struct cli_limit *l = cli_limits; l->of; l++) {
+        char size[32];
+        fputs(".It ", to);
+        text(l->of, to);
+        fprintf(to, "\n%s\n", cli_limit_text(l, size));
+    }
     fputs(".El\n", to);
 }
 
@@ -121,6 +119,7 @@ static void print_overview(FILE *to)
           "Retention is a count, an age, or both: 1000, 7d, 1000,7d, all, none.\n",
           to);
     urls(to);
+    limits(to);
     fputs(".Sh ENVIRONMENT\n.Bl -tag -width EMQ_TRACE\n.It Ev EMQ_URL\nThe store, where\n.Fl Fl "
           "url\nis not given.\n"
           ".It Ev EMQ_PREFIX\nThe prefix, where\n.Fl Fl prefix\nis not given; it goes before that "

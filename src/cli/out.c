@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/secret.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -29,7 +30,7 @@ static void print_message(const struct cli *cli, const char *kind, const char *t
     struct emq__buf b;
 
     if (shown)
-        (void)cli_hide_passwords(shown);
+        (void)emq__hide_secrets(shown, strlen(shown));
     text = shown ? shown : "out of memory";
     fflush(stdout);
     cli_json_begin(&b);

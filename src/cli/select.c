@@ -45,6 +45,69 @@ static int report(const struct cli *cli, const struct cli_act *act, emq_str id, 
     return code == CLI_OK ? CLI_NO : code;
 }
 
+/* ---- what would be done ------------------------------------------------------------------ */
+
+static bool spared(const struct cli_act *act, const emq_job *job, int64_t now_ms)
+{
+    return act->spares_locked && emq_job_state(job) == EMQ_ACTIVE &&
+           emq_job_lock_until_ms(job) > now_ms;
+}
+
+static emq_status would_one(struct cli *cli, const struct cli_act *act, emq_str queue, emq_str id,
+                            emq_error *err)
+{
+    emq_queue_stats stats = {.size = sizeof stats};
+    emq_job *job = NULL;
+    emq_status s = emq_get(cli->client, queue, id, &job, err);
+
+    if (s == EMQ_OK && !allowed(act, emq_job_state(job)))
+        s = EMQ_WRONG_STATE;
+    if (s == EMQ_OK && act->spares_locked)
+        s = emq_stats(cli->client, queue, &stats, err);
+    if (s == EMQ_OK && spared(act, job, stats.now_ms))
+        s = EMQ_LOCKED;
+    emq_job_free(job);
+    return s;
+}
+
+/* Of the active jobs those without a living lock, by the clock of the store after they were read. */
+static emq_status count_unlocked(struct cli *cli, const struct cli_act *act, emq_str queue,
+                                 int64_t *count, emq_error *err)
+{
+    emq_find_opts o = {.size = sizeof o, .state = EMQ_ACTIVE, .limit = 1000};
+    emq_queue_stats stats = {.size = sizeof stats};
+    emq_list *page = NULL, *last = NULL; /* o.after_id lies in the last one */
+    emq_status s;
+
+    while ((s = emq_find(cli->client, queue, &o, &page, err)) == EMQ_OK && emq_list_len(page) > 0 &&
+           (s = emq_stats(cli->client, queue, &stats, err)) == EMQ_OK) {
+        size_t n = emq_list_len(page);
+        for (size_t i = 0; i < n; i++)
+            *count += !spared(act, emq_list_job(page, i), stats.now_ms);
+        o.after_id = emq_job_id(emq_list_job(page, n - 1));
+        emq_list_free(last);
+        last = page;
+        page = NULL;
+    }
+    emq_list_free(page);
+    emq_list_free(last);
+    return s == EMQ_NOT_FOUND ? EMQ_OK : s;
+}
+
+static emq_status would_many(struct cli *cli, const struct cli_act *act, emq_str queue, int state,
+                             int64_t *count, emq_error *err)
+{
+    emq_queue_stats stats = {.size = sizeof stats};
+
+    if (act->spares_locked && state == EMQ_ACTIVE)
+        return count_unlocked(cli, act, queue, count, err);
+    emq_status s = emq_stats(cli->client, queue, &stats, err);
+    *count = stats.count[state];
+    return s;
+}
+
+/* ------------------------------------------------------------------------------------------ */
+
 static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue, bool dry_run)
 {
     int code = CLI_OK;
@@ -52,16 +115,8 @@ static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue,
     for (size_t i = 1; i < cli->args.n_words; i++) {
         emq_error err;
         emq_str id = emq_cstr(cli->args.words[i]);
-        emq_status s;
-        if (dry_run) {
-            emq_job *job = NULL;
-            s = emq_get(cli->client, queue, id, &job, &err);
-            if (s == EMQ_OK && !allowed(act, emq_job_state(job)))
-                s = EMQ_WRONG_STATE;
-            emq_job_free(job);
-        } else {
-            s = act->one(cli, queue, id, &err);
-        }
+        emq_status s =
+            dry_run ? would_one(cli, act, queue, id, &err) : act->one(cli, queue, id, &err);
         if (emq__is_failure(s))
             return cli_failure(cli, s, &err);
         done += s == EMQ_OK;
@@ -79,14 +134,8 @@ static int act_on_state(struct cli *cli, const struct cli_act *act, emq_str queu
 {
     emq_error err;
     int64_t count = 0;
-    emq_status s;
-    if (dry_run) {
-        emq_queue_stats stats = {.size = sizeof stats};
-        s = emq_stats(cli->client, queue, &stats, &err);
-        count = stats.count[state];
-    } else {
-        s = act->many(cli, queue, state, &count, &err);
-    }
+    emq_status s = dry_run ? would_many(cli, act, queue, state, &count, &err)
+                           : act->many(cli, queue, state, &count, &err);
     *total += count;
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
 }

@@ -33,6 +33,7 @@ struct cli_act {
     const int *states; /* states this may be done to, ended by 0: --all, and the check of --state */
     emq_status (*one)(struct cli *cli, emq_str queue, emq_str id, emq_error *err);
     emq_status (*many)(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err);
+    bool spares_locked; /* active jobs only when their locks have ended */
 };
 /* Does it, reports each refusal; 1 if any id was refused or nothing matched an id. */
 int cli_act_on(struct cli *cli, const struct cli_act *act);

@@ -22,18 +22,6 @@ void cli_print_text(emq_str s)
     }
 }
 
-bool cli_hide_passwords(char *text)
-{
-    char *url = strcasestr(text, "redis"), *who = url ? strstr(url, "://") : NULL;
-    char *at = who ? strrchr(who, '@') : NULL, *param = who ? strstr(who, "password=") : NULL;
-
-    for (char *p = at ? who + 3 : NULL; p && p < at; p++)
-        *p = 'x';
-    for (char *p = param ? param + 9 : NULL; p && *p && *p != '&'; p++)
-        *p = 'x';
-    return at || param;
-}
-
 char *cli_time(int64_t at_ms, char out[40])
 {
     time_t seconds = (time_t)(at_ms / 1000);

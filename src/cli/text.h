@@ -9,9 +9,6 @@
 
 /* Prints bytes with control characters and invalid UTF-8 escaped: nothing can drive the terminal. */
 void cli_print_text(emq_str s);
-/* Overwrites with 'x' what may be user and password in a text that has a Redis URL: from its "//" to the last
- * '@', and a parameter "…password". Whether there were any. */
-bool cli_hide_passwords(char *text);
 /* "2026-11-29 17:25:12.345" in local time. */
 char *cli_time(int64_t at_ms, char out[40]);
 /* At most `max` characters of a text for one table cell, control characters replaced. */

@@ -7,6 +7,9 @@
 #include "cli/cli.h"
 #include "cli/man.h"
 
+#ifdef EMQ_HAVE_TLS
+#include <openssl/crypto.h>
+#endif
 #include <sqlite3.h>
 
 struct help_options {
@@ -53,41 +56,70 @@ static void put_words(struct emq__buf *b, const struct cli_option *o)
         emq__buf_printf(b, " %s", o->name);
 }
 
+/* What may stand behind an option. */
+static void put_choices(struct emq__buf *b, const struct cli_option *o)
+{
+    for (; o && o->name; o++) {
+        if (o->type != CLI_CHOICE)
+            continue;
+        emq__buf_printf(b, "        [[ $prev != %s ]] || words=(", o->name);
+        for (size_t i = 0; o->choices[i]; i++)
+            emq__buf_printf(b, "%s%s", i ? " " : "", o->choices[i]);
+        emq__buf_text(b, ")\n");
+    }
+}
+
+static bool begins_with_queue(const struct cli_verb *v)
+{
+    return strncmp(v->usage, "QUEUE", 5) == 0 || strncmp(v->usage, "[QUEUE", 6) == 0;
+}
+
+static void put_verb(struct emq__buf *b, const struct cli_verb *v)
+{
+    emq__buf_printf(b, "    %s) words=(", v->name);
+    put_words(b, v->options);
+    put_words(b, cli_global_options);
+    emq__buf_text(b, ")\n");
+    put_choices(b, v->options);
+    if (begins_with_queue(v))
+        emq__buf_text(b, "        place=queue\n");
+    emq__buf_text(b, "        ;;\n");
+}
+
+/* A queue's name is anything that anybody chose: it is never evaluated, and is quoted when it is offered. */
 static void put_script(struct emq__buf *b)
 {
-    emq__buf_text(
-        b,
-        "# bash completion of emq; use: source <(emq completion bash)\n"
-        "_emq() {\n"
-        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i words\n"
-        "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-        "        [[ ${COMP_WORDS[i]} == --url || ${COMP_WORDS[i]} == --prefix ]] && { ((i++)); "
-        "continue; }\n"
-        "        [[ ${COMP_WORDS[i]} == -* ]] || { verb=${COMP_WORDS[i]}; break; }\n"
-        "    done\n"
-        "    case $prev in\n"
-        "    --state) words='");
-    for (int state = 1; state <= EMQ_STATE_COUNT; state++)
-        emq__buf_printf(b, "%s%s", state > 1 ? " " : "", emq_state_name(state));
-    emq__buf_text(b, "' ;;\n"
-                     "    *) case $verb in\n"
-                     "    '') words='");
+    emq__buf_text(b,
+                  "# bash completion of emq; use: source <(emq completion bash)\n"
+                  "_emq() {\n"
+                  "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= "
+                  "i word place=\n"
+                  "    local -a words=() at=()\n"
+                  "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+                  "        [[ ${COMP_WORDS[i]} == --url || ${COMP_WORDS[i]} == --prefix ]] && {\n"
+                  "            at+=(\"${COMP_WORDS[i]}\" \"${COMP_WORDS[++i]}\"); continue; }\n"
+                  "        [[ ${COMP_WORDS[i]} == -* ]] || { verb=${COMP_WORDS[i]}; break; }\n"
+                  "    done\n"
+                  "    case $verb in\n"
+                  "    '') words=(");
     for (size_t i = 0; cli_verbs[i]; i++)
         emq__buf_printf(b, "%s%s", i ? " " : "", cli_verbs[i]->name);
     put_words(b, cli_global_options);
-    emq__buf_text(b, "' ;;\n");
-    for (size_t i = 0; cli_verbs[i]; i++) {
-        emq__buf_printf(b, "    %s) words='", cli_verbs[i]->name);
-        put_words(b, cli_verbs[i]->options);
-        put_words(b, cli_global_options);
-        emq__buf_text(b, "'\n"
-                         "        [[ $cur != -* && $((COMP_CWORD - i)) -eq 1 ]] && words=$(emq ls "
-                         "--json 2>/dev/null |\n"
-                         "            sed -nE 's/^\\{\"queue\":\"([^\"\\\\]*)\"\\}$/\\1/p') ;;\n");
-    }
-    emq__buf_text(b, "    esac ;;\n"
-                     "    esac\n"
-                     "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+    emq__buf_text(b, ") ;;\n");
+    for (size_t i = 0; cli_verbs[i]; i++)
+        put_verb(b, cli_verbs[i]);
+    emq__buf_text(b, "    esac\n"
+                     "    [[ $place != queue || $cur == -* || $((COMP_CWORD - i)) -ne 1 ]] ||\n"
+                     "        mapfile -t words < <(emq \"${at[@]}\" ls --json 2>/dev/null |\n"
+                     "            sed -nE 's/^\\{\"queue\":\"([^\"\\\\]*)\"\\}$/\\1/p')\n"
+                     "    [[ $prev != --state ]] || words=(");
+    for (int state = 1; state <= EMQ_STATE_COUNT; state++)
+        emq__buf_printf(b, "%s%s", state > 1 ? " " : "", emq_state_name(state));
+    emq__buf_text(b, ")\n"
+                     "    COMPREPLY=()\n"
+                     "    for word in \"${words[@]}\"; do\n"
+                     "        [[ $word != \"$cur\"* ]] || COMPREPLY+=(\"$(printf %q \"$word\")\")\n"
+                     "    done\n"
                      "}\n"
                      "complete -o default -F _emq emq\n");
 }
@@ -130,19 +162,52 @@ const struct cli_verb cli_verb_completion = {
 
 /* ---- version ----------------------------------------------------------------------------- */
 
+/* NULL: the build does without. */
+static const char *hiredis_version(void)
+{
+#ifdef EMQ_HIREDIS_VERSION
+    return EMQ_HIREDIS_VERSION;
+#else
+    return NULL;
+#endif
+}
+
+static const char *tls_version(void)
+{
+#ifdef EMQ_HAVE_TLS
+    return OpenSSL_version(OPENSSL_VERSION_STRING);
+#else
+    return NULL;
+#endif
+}
+
 static int run_version(struct cli *cli)
 {
-    if (cli->globals.json)
-        printf("{\"version\":\"%s\",\"sqlite\":\"%s\",\"sqliteSourceId\":\"%s\"}\n", emq_version(),
-               sqlite3_libversion(), emq_sqlite_source_id());
-    else
-        printf("emq %s (SQLite %s)\n", emq_version(), sqlite3_libversion());
-    return CLI_OK;
+    const char *hiredis = hiredis_version(), *tls = tls_version();
+    struct emq__buf b;
+
+    if (!cli->globals.json) {
+        printf("emq %s (SQLite %s, %s%s, %s%s)\n", emq_version(), sqlite3_libversion(),
+               hiredis ? "hiredis " : "no Redis", hiredis ? hiredis : "",
+               tls ? "OpenSSL " : "no TLS", tls ? tls : "");
+        return CLI_OK;
+    }
+    cli_json_begin(&b);
+    cli_json_str(&b, "version", emq_cstr(emq_version()));
+    cli_json_str(&b, "sqlite", emq_cstr(sqlite3_libversion()));
+    cli_json_str(&b, "sqliteSourceId", emq_cstr(emq_sqlite_source_id()));
+    if (hiredis)
+        cli_json_str(&b, "hiredis", emq_cstr(hiredis));
+    if (tls)
+        cli_json_str(&b, "openssl", emq_cstr(tls));
+    return cli_json_end(cli, &b);
 }
 
 const struct cli_verb cli_verb_version = {
     .name = "version",
     .summary = "print the versions of emq and its libraries",
     .usage = "",
+    .help =
+        "SQLite; hiredis, where the build can use Redis and Valkey; OpenSSL, where it can use TLS.",
     .run = run_version,
 };

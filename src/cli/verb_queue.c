@@ -201,6 +201,12 @@ const struct cli_verb cli_verb_obliterate = {
     .name = "obliterate",
     .summary = "remove a queue and everything of it",
     .usage = "QUEUE [--force]",
+    .help =
+        "Its jobs in every state, with their data, logs and results; dedup ids, events, "
+        "settings, totals and\n"
+        "counters: ids begin at 1 again. On a server also what BullMQ has there: schedulers and "
+        "metrics.\n"
+        "None of it can be brought back. It goes in slices; if it is interrupted, call it again.",
     .options = obliterate_table,
     .options_size = sizeof(struct obliterate_options),
     .min_words = 1,

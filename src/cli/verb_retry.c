@@ -64,8 +64,8 @@ static int run_retry(struct cli *cli)
     const struct retry_options *o = cli->options;
     if (o->keep_effect && o->redo)
         return cli_usage(cli, "--keep-effect and --redo exclude each other");
-    struct cli_act act = {"retried", sel->all ? states_all : states_finished, retry_one,
-                          retry_many};
+    struct cli_act act = {"retried", sel->all ? states_all : states_finished, retry_one, retry_many,
+                          false};
     return cli_act_on(cli, &act);
 }
 
@@ -104,7 +104,7 @@ static emq_status promote_many(struct cli *cli, emq_str queue, int state, int64_
 static int run_promote(struct cli *cli)
 {
     static const int states[] = {EMQ_DELAYED, 0};
-    const struct cli_act act = {"promoted", states, promote_one, promote_many};
+    const struct cli_act act = {"promoted", states, promote_one, promote_many, false};
     return cli_act_on(cli, &act);
 }
 
@@ -138,7 +138,7 @@ static int run_rm(struct cli *cli)
     static const int states[] = {
         EMQ_WAITING, EMQ_PRIORITIZED,     EMQ_DELAYED,      EMQ_WAITING_CHILDREN,
         EMQ_ACTIVE,  EMQ_COMPLETED_STATE, EMQ_FAILED_STATE, 0};
-    const struct cli_act act = {"removed", states, remove_one, remove_many};
+    const struct cli_act act = {"removed", states, remove_one, remove_many, true};
     return cli_act_on(cli, &act);
 }
 
@@ -172,7 +172,7 @@ static int run_cancel(struct cli *cli)
 {
     static const int states[] = {EMQ_WAITING,          EMQ_PRIORITIZED, EMQ_DELAYED,
                                  EMQ_WAITING_CHILDREN, EMQ_ACTIVE,      0};
-    const struct cli_act act = {"cancelled", states, cancel_one, cancel_many};
+    const struct cli_act act = {"cancelled", states, cancel_one, cancel_many, false};
     return cli_act_on(cli, &act);
 }
 
@@ -180,9 +180,14 @@ const struct cli_verb cli_verb_cancel = {
     .name = "cancel",
     .summary = "stop running jobs, fail unfinished ones",
     .usage = "QUEUE (ID...|--state S|--all) [--dry-run]",
-    .help = "The owner of an active job is asked to stop: its handler is told, a program gets "
-            "TERM, then\n"
-            "KILL. A job that is not active is failed at once with the reason \"cancelled\".",
+    .help =
+        "The owner of an active job is asked to stop: its handler is told, a program gets "
+        "TERM, then\n"
+        "KILL. It ends failed, \"cancelled\", unless its owner completes it first. A job that is "
+        "not active is\n"
+        "failed at once with the same reason, and kept as its --keep-failed says: retention may "
+        "remove it, or\n"
+        "failed jobs before it, at once.",
     .options = selection_table,
     .options_size = sizeof(struct cli_selection),
     .min_words = 1,

@@ -82,7 +82,9 @@ const struct cli_verb cli_verb_stats = {
     .name = "stats",
     .summary = "count the jobs of a queue by state",
     .usage = "QUEUE",
-    .help = "The totals since the queue was made survive trimming and restarts.",
+    .help = "The totals count what EchoMQ's programs did since the queue was made, BullMQ's on the "
+            "same server not\n"
+            "included. They survive trimming and restarts.",
     .min_words = 1,
     .max_words = 1,
     .opens = true,

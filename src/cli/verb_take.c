@@ -204,9 +204,10 @@ static const struct cli_option settle_table[] = {
     {.name = NULL},
 };
 
-/* Without a token: says whose it is, or that it is nobody's. */
-static int who_owns(struct cli *cli, emq_str queue, emq_str id)
+/* Why nothing was settled: another's job, nobody's, or one that may not go back. */
+static int say_why_not(struct cli *cli, emq_str queue, emq_str id)
 {
+    const struct settle_options *o = cli->options;
     emq_error err;
     emq_job *job = NULL;
     int code;
@@ -214,16 +215,50 @@ static int who_owns(struct cli *cli, emq_str queue, emq_str id)
 
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
-    if (emq_job_state(job) == EMQ_ACTIVE)
-        code = cli_error(cli, CLI_NO,
-                         "job %s is owned by worker %.*s; give its --token, or --force to overrule",
-                         id.ptr, EMQ_STR_ARG(emq_job_processed_by(job)));
-    else
+    if (emq_job_state(job) != EMQ_ACTIVE)
         code =
             cli_error(cli, CLI_NO, "job %s is %s: nobody works on it, there is nothing to settle",
                       id.ptr, emq_state_name(emq_job_state(job)));
+    else if (o->token.len || o->force)
+        code = cli_error(cli, CLI_NO,
+                         "job %s was handed out at-most-once and may not go back: settle it as "
+                         "completed or failed",
+                         id.ptr);
+    else
+        code = cli_error(cli, CLI_NO,
+                         "job %s is owned by worker %.*s; give its --token, or --force to overrule",
+                         id.ptr, EMQ_STR_ARG(emq_job_processed_by(job)));
     emq_job_free(job);
     return code;
+}
+
+/* It was to go back, and did not. */
+static void say_it_failed(struct cli *cli, emq_str queue, emq_str id)
+{
+    emq_error err;
+    emq_job *job = NULL;
+
+    if (emq_get(cli->client, queue, id, &job, &err) == EMQ_OK)
+        cli_say(cli, "job %s does not go back: it failed: %.*s", id.ptr,
+                EMQ_STR_ARG(emq_job_failed_reason(job)));
+    else
+        cli_say(cli, "job %s does not go back: it failed, and was removed by its retention",
+                id.ptr);
+    emq_job_free(job);
+}
+
+static int settled(struct cli *cli, emq_str id, int32_t state)
+{
+    struct emq__buf b;
+
+    if (!cli->globals.json)
+        return CLI_OK;
+    cli_did("job %s: settled", id.ptr);
+    cli_json_begin(&b);
+    cli_json_str(&b, "id", id);
+    cli_json_str(&b, "outcome", EMQ_STR_LIT("settled"));
+    cli_json_str(&b, "state", emq_cstr(state ? emq_state_name(state) : "removed"));
+    return cli_json_end(cli, &b);
 }
 
 static int run_settle(struct cli *cli)
@@ -233,12 +268,14 @@ static int run_settle(struct cli *cli)
     emq_error err;
     char *result = NULL;
     size_t len = 0;
-    emq_settle_opts opts = {.size = sizeof opts, .force = o->force, .stack = o->stack};
+    int32_t state = 0;
+    emq_settle_opts opts = {
+        .size = sizeof opts, .force = o->force, .stack = o->stack, .out_state = &state};
 
     if (o->completed + (o->failed || o->retry) + o->release != 1)
         return cli_usage(cli, "give exactly one of --completed, --failed, --retry, --release");
     if (!o->token.len && !o->force)
-        return who_owns(cli, queue, id);
+        return say_why_not(cli, queue, id);
     if (o->completed) {
         opts.kind = EMQ_SETTLE_COMPLETED;
         int code = o->result.ptr ? cli_read_data(cli, o->result.ptr, EMQ_RESULT_MAX, &result, &len)
@@ -256,16 +293,23 @@ static int run_settle(struct cli *cli)
     emq_status s = emq_settle(cli->client, queue, id, o->token, &opts, &err);
     free(result);
     if (s == EMQ_WRONG_STATE)
-        return cli_error(cli, CLI_NO, "job %s is not active, or may not go back (at-most-once)",
-                         id.ptr);
-    return cli_owner_answer(cli, s, &err, "settled");
+        return say_why_not(cli, queue, id);
+    if (s != EMQ_OK)
+        return cli_owner_answer(cli, s, &err, "");
+    bool back = opts.kind == EMQ_SETTLE_RETRY || opts.kind == EMQ_SETTLE_RELEASE;
+    if (back && (state == EMQ_FAILED_STATE || state == 0))
+        say_it_failed(cli, queue, id);
+    return settled(cli, id, state);
 }
 
 const struct cli_verb cli_verb_settle = {
     .name = "settle",
     .summary = "end a hand-out: completed, failed, retry or release",
     .usage = "QUEUE ID --token T --completed [RESULT] | --failed REASON | --retry [D] | --release",
-    .help = "Exit 1 when the lock was lost: then nothing was changed.",
+    .help = "Exit 1 when the lock was lost: then nothing was changed.\n"
+            "A job that was asked to stop (emq cancel) does not go back, nor does one without an "
+            "attempt left at\n"
+            "--retry without D: it fails, which is said, and with --json stands in \"state\".",
     .options = settle_table,
     .options_size = sizeof(struct settle_options),
     .min_words = 2,

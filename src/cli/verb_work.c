@@ -80,8 +80,7 @@ static const struct cli_option work_table[] = {
     {.name = "--exit-when-empty",
      .type = CLI_FLAG,
      AT(exit_when_empty),
-     .help =
-         "end when nothing can run, is active or to be retried; a paused queue counts as empty"},
+     .help = "end when nothing that it may take is in line, active or to be retried"},
     {.name = "--max-jobs",
      .type = CLI_INT,
      AT(max_jobs),
@@ -300,18 +299,22 @@ static void fill(const struct work_options *o, emq_worker_opts *out)
     out->stream = o->stream;
 }
 
-/* A paused queue ends --exit-when-empty, with its jobs still in it. */
-static void say_paused(const struct cli *cli, const emq_worker_queue *queues, size_t n)
+/* What --exit-when-empty leaves: the jobs of a paused queue, and those in line that are for others. */
+static void say_left(const struct cli *cli, const emq_worker_queue *queues, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         emq_error err;
         emq_queue_stats st = {.size = sizeof st};
-        if (emq_stats(cli->client, queues[i].name, &st, &err) != EMQ_OK || !st.paused)
+        if (emq_stats(cli->client, queues[i].name, &st, &err) != EMQ_OK)
             continue;
         long long stay = (long long)(st.count[EMQ_WAITING] + st.count[EMQ_PRIORITIZED]);
-        if (stay)
+        if (stay && st.paused)
             cli_say(cli, "%.*s is paused: %lld job%s", EMQ_STR_ARG(queues[i].name), stay,
                     stay == 1 ? " stays" : "s stay");
+        else if (stay)
+            cli_say(cli, "%.*s: %lld job%s in line %s left to other workers (emq help work)",
+                    EMQ_STR_ARG(queues[i].name), stay, stay == 1 ? "" : "s",
+                    stay == 1 ? "is" : "are");
     }
 }
 
@@ -342,7 +345,7 @@ static int run_work(struct cli *cli)
     bool told =
         end.stops > 0 || stats.unstartable || (opts.max_jobs > 0 && stats.started >= opts.max_jobs);
     if (code == CLI_OK && opts.exit_when_empty && !told)
-        say_paused(cli, queues, opts.n_queues);
+        say_left(cli, queues, opts.n_queues);
     return code == CLI_OK ? summary(cli, &stats) : code;
 }
 
@@ -386,6 +389,15 @@ const struct cli_verb cli_verb_work = {
         "\"stack\" and \"retryAfter\" (\"30s\"); or {\"giveBack\":true}. \"id\" may stand in "
         "any line, and must be the\n"
         "job's. A line that is wrong fails the attempt, and the program is started again.\n\n"
+        "--exit-when-empty waits for jobs in line, for active ones (anyone's) and for retries, not "
+        "for other\n"
+        "delayed jobs. A paused queue counts as empty, and so do jobs in line that this worker "
+        "leaves "
+        "to others:\n"
+        "the next run of a BullMQ scheduler, which needs a BullMQ worker, as that makes the run "
+        "after "
+        "it; with\n"
+        "--mode fire-and-forget all jobs of schedulers and all that have a parent.\n\n"
         "TERM, INT or HUP: takes nothing new, waits for running jobs for --grace, gives the "
         "rest back; again,\n"
         "or QUIT: now. USR1: quiet on and off. USR2: state to stderr.\n"
@@ -459,7 +471,10 @@ static int run_one(struct cli *cli)
     code = print_counts(cli, &stats);
     if (code != CLI_OK)
         return code;
-    return stats.exit_status >= 0 && !stats.unstartable ? stats.exit_status : CLI_OWN_FAILURE;
+    bool ran = stats.exit_status >= 0 && !stats.unstartable;
+    /* A result that can't be stored, or a lock that was lost: the program knows nothing of that. */
+    return ran && (stats.exit_status != 0 || stats.completed > 0) ? stats.exit_status
+                                                                  : CLI_OWN_FAILURE;
 }
 
 const struct cli_verb cli_verb_run = {
@@ -468,7 +483,9 @@ const struct cli_verb cli_verb_run = {
     .usage = "QUEUE [--wait D] -- CMD [ARG...]",
     .help =
         "As `emq work`, for one job. Exits with the program's status, 124 if there was no job,\n"
-        "125 if emq itself failed, the command line included.",
+        "125 if emq itself failed, the command line included, or the job is not completed "
+        "although\n"
+        "the program ended well.",
     .options = run_table,
     .options_size = sizeof(struct run_options),
     .min_words = 1,

@@ -60,7 +60,7 @@ emq_status emq__engine_open(struct emq__engine **out, emq_str url, int64_t io_ti
                             struct emq__arena *mem, emq_error *err)
 {
     struct emq__engine_config cfg = {.io_timeout_ms = io_timeout_ms, .log = *log};
-    char known[80];
+    char known[160], shown[EMQ__SHOWN_MAX];
 
     emq_status s = emq__url_parse(url, mem, &cfg.url, err);
     if (s == EMQ_OK)
@@ -73,6 +73,6 @@ emq_status emq__engine_open(struct emq__engine **out, emq_str url, int64_t io_ti
     }
     known_schemes(known, sizeof known);
     return emq__fail(err, EMQ_E_INVALID, 0, "emq_open",
-                     "no engine for the scheme \"%.*s:\": this build knows: %s",
-                     EMQ_STR_ARG(cfg.url.scheme), known);
+                     "no engine for the scheme \"%s:\"; this build knows: %s",
+                     emq__url_shown(cfg.url.scheme, shown), known);
 }

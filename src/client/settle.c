@@ -125,6 +125,8 @@ emq_status emq_settle(emq_client *c, emq_str queue, emq_str id, emq_str token,
     }
     if (s == EMQ_OK)
         s = res.settled[0].outcome;
+    if (s == EMQ_OK && o.out_state)
+        *o.out_state = res.settled[0].state;
     emq__arena_free(&mem);
     return s;
 }

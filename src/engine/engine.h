@@ -461,7 +461,10 @@ struct emq__totals {
 };
 struct emq__stats_req {
     emq_str prefix, queue;
-    bool any_retry; /* look at every delayed job if need be, in slices */
+    /* For a worker that ends when nothing is left: `takeable`, and every delayed job is looked at if need
+     * be, in slices. */
+    bool ending;
+    int32_t mode; /* ... an emq_mode: the takes of that worker */
 };
 struct emq__stats_res {
     int64_t now_ms;
@@ -469,9 +472,12 @@ struct emq__stats_res {
     int64_t limited_ms, next_due_at_ms, oldest_waiting_at_ms, concurrency;
     struct emq__totals totals;
     /* Delayed jobs that have been handed out before. A server may count only among the 1000 next due;
-     * with any_retry it is 0 only if there is none. */
+     * with `ending` it is 0 only if there is none. */
     int64_t retry_delayed;
+    /* With `ending`: among as many jobs in line as a take looks at is one that it does not leave to others. */
+    bool takeable;
     bool paused, maxed, exists;
+    bool read_only; /* the store takes no acts that change anything: E_REFUSED */
 };
 
 /* Jobs of one state in the order in which they would be taken, due, or were finished. Bounded by bytes

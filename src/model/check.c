@@ -5,6 +5,7 @@
 #include "model/check.h"
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "model/duration.h"
 
@@ -14,7 +15,14 @@ const char *emq__shown(emq_str value, char out[EMQ__SHOWN_MAX])
 {
     /* A length that no object can have is a mistake: what stands there is not the caller's text. */
     bool possible = value.len == 0 || (value.ptr && value.len <= PTRDIFF_MAX);
-    size_t n = emq__text_clean(possible ? value : emq_cstr("?"), EMQ__SHOWN_MAX - 9, out);
+    char front[1024]; /* before it is cut: the '@' that ends a password may stand far behind */
+    size_t len = value.len < sizeof front ? value.len : sizeof front;
+
+    if (possible && len > 0)
+        memcpy(front, value.ptr, len);
+    (void)emq__hide_secrets(front, possible ? len : 0);
+    size_t n =
+        emq__text_clean(possible ? emq_strn(front, len) : emq_cstr("?"), EMQ__SHOWN_MAX - 9, out);
 
     for (size_t i = 0; i < n; i++)
         if (out[i] == '\n' || out[i] == '\t' || out[i] == '\0')

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Store URLs. A URL may carry a password: messages name the scheme, a parameter or an offset, never
- * the text behind the scheme.
+ * the text behind the scheme; and a text that is no URL only when nothing in it may be a secret.
  */
 #include "model/url.h"
 
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "model/check.h"
 
 #define FAIL(...) emq__fail(err, EMQ_E_INVALID, 0, "url", __VA_ARGS__)
 #define NOMEM()   emq__fail(err, EMQ_E_NOMEM, 0, "url", "no memory for %zu bytes", text.len)
@@ -71,6 +70,22 @@ static size_t scheme_len(emq_str text)
     return n < text.len && text.ptr[n] == ':' ? n : 0;
 }
 
+/* A piece of a URL that can't be a password's: a name, a path, no more. */
+static bool is_plain(emq_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        char low = (char)(s.ptr[i] | 0x20);
+        if (!(low >= 'a' && low <= 'z') && !(s.ptr[i] && strchr("0123456789._-+", s.ptr[i])))
+            return false;
+    }
+    return true;
+}
+
+const char *emq__url_shown(emq_str part, char out[EMQ__SHOWN_MAX])
+{
+    return is_plain(part) ? emq__shown(part, out) : "...";
+}
+
 static emq_status read_param(emq_str text, size_t from, size_t end, struct emq__arena *mem,
                              struct emq__url *out, emq_error *err)
 {
@@ -88,7 +103,10 @@ static emq_status read_param(emq_str text, size_t from, size_t end, struct emq__
         return s;
     for (size_t i = 0; i < out->n_params; i++)
         if (emq__str_eq(out->params[i].key, p.key))
-            return FAIL("the parameter \"%s\" is given twice", emq__shown(p.key, shown));
+            return FAIL("the parameter \"%s\" is given twice",
+                        memchr(text.ptr + from, '@', text.len - from)
+                            ? "..." /* a '?' in a password? */
+                            : emq__url_shown(p.key, shown));
     if (out->n_params == EMQ_ARRAY_LEN(out->params))
         return FAIL("more than %zu parameters", EMQ_ARRAY_LEN(out->params));
     out->params[out->n_params++] = p;
@@ -136,8 +154,9 @@ emq_status emq__url_parse(emq_str text, struct emq__arena *mem, struct emq__url 
         return bare_path(text, mem, out, err);
     size_t n = scheme_len(text);
     if (n == 0)
-        return FAIL("\"%s\" has no scheme; write sqlite:PATH or a path that starts with '/' or '.'",
-                    emq__shown(text, shown));
+        return FAIL("\"%s\" has no scheme; write sqlite:PATH, redis://HOST or a path that starts "
+                    "with '/' or '.'",
+                    emq__url_shown(text, shown));
     char *scheme = emq__arena_alloc(mem, n + 1);
     if (!scheme)
         return NOMEM();

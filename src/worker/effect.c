@@ -122,17 +122,13 @@ static emq_status take_plan(struct marked *m, const emq_effect_plan *plan, emq_e
 
 static void result_clear(struct marked *m)
 {
-    if (!m->slot)
-        return;
-    free(m->slot->out.result);
-    m->slot->out.result = NULL;
-    m->slot->out.result_len = 0;
+    if (m->slot)
+        emq__text_own(&m->slot->out.result, NULL, 0);
 }
 
 static emq_str result_of(const struct marked *m)
 {
-    return m->slot && m->slot->out.result ? emq_strn(m->slot->out.result, m->slot->out.result_len)
-                                          : emq_strn("", 0);
+    return m->slot ? m->slot->out.result.s : emq_strn("", 0);
 }
 
 /* It was done before: its result is the job's. */

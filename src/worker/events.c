@@ -78,8 +78,10 @@ void emq__event_queue(emq_worker *w, emq_event_kind kind, emq_str queue, emq_str
 void emq__event_error(emq_worker *w, emq_str queue, const char *doing, const emq_error *err)
 {
     char text[400];
-    int n = snprintf(text, sizeof text, "%s: %s: %s", doing,
-                     emq_status_text((emq_status)err->status), err->text);
+    /* "An argument" of our own call says nothing to who reads this. */
+    bool ours = err->cls == EMQ_CLASS_CALLER;
+    int n = snprintf(text, sizeof text, "%s%s%s: %s", doing, ours ? "" : ": ",
+                     ours ? "" : emq_status_text((emq_status)err->status), err->text);
 
     emq__event_queue(w, EMQ_EVENT_ERROR, queue, (emq_str){0},
                      emq_strn(text, n < 0                     ? 0

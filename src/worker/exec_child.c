@@ -116,14 +116,18 @@ void emq__child_close_fds(struct emq__child *c)
     emq__fd_close(&c->ctl);
 }
 
-/* 0 or errno. ends: the child's. */
-static int open_pipes(struct emq__child *c, int ends[4], bool ctl)
+/* 0 or errno. ends: the child's; data: see emq__child_start(). */
+static int open_ends(struct emq__child *c, int ends[4], const emq_str *data)
 {
-    if (emq__pipe_open(&ends[0], &c->in) != 0 || emq__pipe_open(&c->out, &ends[1]) != 0 ||
-        emq__pipe_open(&c->err, &ends[2]) != 0 || (ctl && emq__pipe_open(&c->ctl, &ends[3]) != 0))
+    if (data)
+        ends[0] = emq__input_open(*data);
+    else if (emq__pipe_open(&ends[0], &c->in) != 0 || !emq__fd_nonblock(c->in))
         return errno;
-    if (!emq__fd_nonblock(c->in) || !emq__fd_nonblock(c->out) || !emq__fd_nonblock(c->err) ||
-        (ctl && !emq__fd_nonblock(c->ctl)))
+    if (ends[0] < 0 || emq__pipe_open(&c->out, &ends[1]) != 0 ||
+        emq__pipe_open(&c->err, &ends[2]) != 0 || (data && emq__pipe_open(&c->ctl, &ends[3]) != 0))
+        return errno;
+    if (!emq__fd_nonblock(c->out) || !emq__fd_nonblock(c->err) ||
+        (data && !emq__fd_nonblock(c->ctl)))
         return errno;
     return 0;
 }
@@ -164,13 +168,13 @@ static int give_birth(struct birth *b, struct emq__child *c)
     return 0;
 }
 
-static int start_once(struct birth *b, bool ctl, struct emq__child *c)
+static int start_once(struct birth *b, const emq_str *data, struct emq__child *c)
 {
     *c = (struct emq__child){.pidfd = -1, .in = -1, .out = -1, .err = -1, .ctl = -1};
     for (int i = 0; i < 4; i++)
         b->fds[i] = -1;
     emq__ward_prepare(b->x->supervisor, b->index);
-    int native = open_pipes(c, b->fds, ctl);
+    int native = open_ends(c, b->fds, data);
     if (native == 0)
         native = give_birth(b, c);
     close_ends(b->fds);
@@ -179,13 +183,13 @@ static int start_once(struct birth *b, bool ctl, struct emq__child *c)
     return native;
 }
 
-emq_status emq__child_start(struct emq__exec *x, int index, char *const *env, bool ctl,
+emq_status emq__child_start(struct emq__exec *x, int index, char *const *env, const emq_str *data,
                             struct emq__mono until, struct emq__child *out, emq_error *err)
 {
     struct birth b = {.x = x, .index = index, .env = env};
     const struct timespec pause = {0, TRY_PAUSE_MS * 1000000L};
     struct emq__mono begin = emq__mono_now();
-    int native = start_once(&b, ctl, out);
+    int native = start_once(&b, data, out);
 
     /* A shortage is waited out here for a moment: the next worker would meet it too. */
     while (native != 0 && may_pass(native)) {
@@ -193,7 +197,7 @@ emq_status emq__child_start(struct emq__exec *x, int index, char *const *env, bo
         if (now.us >= until.us || emq__mono_diff_ms(begin, now) >= TRY_MS)
             break;
         (void)nanosleep(&pause, NULL);
-        native = start_once(&b, ctl, out);
+        native = start_once(&b, data, out);
     }
     if (native == 0)
         return EMQ_OK;

@@ -84,9 +84,10 @@ char **emq__exec_env(const struct emq__exec *x, const emq_job *job, int64_t dead
 
 /* ---- exec_child.c ------------------------------------------------------------------------ */
 
-/* Starts the command at a place, entered with the supervisor. ctl: with descriptor 3. until: no more
- * tries then. E_SYSTEM: err->native tells whether the command can't be started at all. */
-emq_status emq__child_start(struct emq__exec *x, int index, char *const *env, bool ctl,
+/* Starts the command at a place, entered with the supervisor. data: of its one job, which are its whole
+ * stdin, and it has descriptor 3; NULL: it serves many, and its stdin is a pipe. until: no more tries then.
+ * E_SYSTEM: err->native tells whether the command can't be started at all. */
+emq_status emq__child_start(struct emq__exec *x, int index, char *const *env, const emq_str *data,
                             struct emq__mono until, struct emq__child *out, emq_error *err);
 /* The command, not the moment, is what is wrong. */
 bool emq__child_unstartable(int native);
@@ -105,6 +106,9 @@ void emq__child_close_fds(struct emq__child *c);
 void emq__fd_close(int *fd);
 /* A pipe whose ends are above the standard descriptors and closed on exec; -1 and errno. */
 int emq__pipe_open(int *out_read, int *out_write);
+/* A file in memory that begins with these bytes and has no others, above the standard descriptors; -1 and
+ * errno. */
+int emq__input_open(emq_str bytes);
 bool emq__fd_nonblock(int fd);
 /* Writes what fits now, advances. false: the reader is gone (raises no signal). */
 bool emq__pipe_write(int fd, emq_str *left);

@@ -3,8 +3,9 @@
  * One process for one job: data on its stdin, its stdout is the result, stderr and descriptor 3 are
  * what it says meanwhile.
  *
- * The invariant: the run is over when the process has ended, whoever still holds its pipes; what is in
- * them then is read, what comes later is not.
+ * The invariants: all data are on its stdin before it begins, because a program whose worker is killed must
+ * not take a part for the whole. The run is over when the process has ended, whoever still holds its pipes;
+ * what is in them then is read, what comes later is not.
  */
 #include "worker/exec_internal.h"
 
@@ -23,7 +24,6 @@ struct run {
     struct emq__report report;
     struct emq__lines ctl;
     struct emq__buf result;
-    emq_str data;      /* what is left to write */
     uint64_t too_long; /* bytes of stdout beyond the limit */
     int64_t retry_after_ms;
     struct emq__asked asked;
@@ -95,13 +95,6 @@ static ssize_t take_ctl(struct run *r)
     return n;
 }
 
-static void give_data(struct run *r)
-{
-    /* A program need not read its data: a closed stdin is no error. */
-    if (r->child.in >= 0 && (!emq__pipe_write(r->child.in, &r->data) || r->data.len == 0))
-        emq__fd_close(&r->child.in);
-}
-
 /* The process has ended: what it wrote is in the pipes. One that it left behind may write for ever. */
 static void drain(struct run *r)
 {
@@ -120,11 +113,8 @@ static void drain(struct run *r)
 
 static void loop(struct run *r, struct emq__turn *t)
 {
-    give_data(r);
     for (;;) {
-        emq__turn_wait(t, r->data.len > 0, r->report.due_us);
-        if (t->ready[EMQ__TURN_IN])
-            give_data(r);
+        emq__turn_wait(t, false, r->report.due_us);
         if (t->ready[EMQ__TURN_OUT])
             (void)take_out(r);
         if (t->ready[EMQ__TURN_CTL])
@@ -171,11 +161,12 @@ static emq_status start(struct run *r, struct emq__slot *s, struct emq__exec_res
                         emq_error *err)
 {
     emq_error why = {0};
+    emq_str data = emq_job_data(r->job);
     char **env = emq__exec_env(r->x, r->job, emq__slot_deadline_at_ms(s), &out->mem);
 
     if (!env)
         return emq__no_memory("exec", err);
-    if (emq__child_start(r->x, emq__slot_index(s), env, true, emq__slot_safe_until(s), &r->child,
+    if (emq__child_start(r->x, emq__slot_index(s), env, &data, emq__slot_safe_until(s), &r->child,
                          &why) == EMQ_OK)
         return EMQ_OK;
     return emq__exec_not_started(&why, out, err);
@@ -198,7 +189,6 @@ emq_status emq__exec_run_once(struct emq__exec *x, struct emq__slot *s,
     emq__buf_init(&r.result, EMQ_RESULT_MAX);
     if (st != EMQ_OK)
         goto done;
-    r.data = emq_job_data(r.job);
     emq__exec_begin(x, s);
     st = start(&r, s, out, err);
     if (st == EMQ_OK && r.child.pid > 0) {

@@ -56,16 +56,13 @@ emq_status emq_job_is_mine(emq_job *job, emq_error *err)
     return st;
 }
 
-static emq_status copy_to(char **slot, size_t *len, emq_str bytes, const char *where,
-                          emq_error *err)
+static emq_status copy_to(struct emq__text *out, emq_str bytes, const char *where, emq_error *err)
 {
     char *copy = emq__str_dup(bytes);
 
     if (!copy)
         return emq__fail(err, EMQ_E_NOMEM, 0, where, "%zu bytes", bytes.len);
-    free(*slot);
-    *slot = copy;
-    *len = bytes.len;
+    emq__text_own(out, copy, bytes.len);
     return EMQ_OK;
 }
 
@@ -79,11 +76,11 @@ emq_status emq_job_set_result(emq_job *job, emq_str bytes, emq_error *err)
     st = emq__check_size(bytes, EMQ_RESULT_MAX, "emq_job_set_result", "the result", err);
     if (st != EMQ_OK)
         return st;
-    return copy_to(&s->out.result, &s->out.result_len, bytes, "emq_job_set_result", err);
+    return copy_to(&s->out.result, bytes, "emq_job_set_result", err);
 }
 
 /* A reason that is longer is cut, never refused: a failure must be recordable. */
-static emq_status text_to(char **slot, size_t *len, emq_str text, emq_error *err)
+static emq_status text_to(struct emq__text *out, emq_str text, emq_error *err)
 {
     enum { TEXT_MAX = 64 * 1024 };
     emq_status st = emq__check_size(text, SIZE_MAX, "emq_job_set_failure", "a text", err);
@@ -94,7 +91,7 @@ static emq_status text_to(char **slot, size_t *len, emq_str text, emq_error *err
     if (!clean)
         return emq__fail(err, EMQ_E_NOMEM, 0, "emq_job_set_failure", "%zu bytes", text.len);
     size_t n = emq__text_clean(text, TEXT_MAX, clean);
-    st = copy_to(slot, len, emq_strn(clean, n), "emq_job_set_failure", err);
+    st = copy_to(out, emq_strn(clean, n), "emq_job_set_failure", err);
     free(clean);
     return st;
 }
@@ -105,9 +102,9 @@ emq_status emq_job_set_failure(emq_job *job, emq_str reason, emq_str stack, emq_
     emq_status st = lent(job, &s, "emq_job_set_failure", err);
 
     if (st == EMQ_OK)
-        st = text_to(&s->out.reason, &s->out.reason_len, reason, err);
+        st = text_to(&s->out.reason, reason, err);
     if (st == EMQ_OK)
-        st = text_to(&s->out.stack, &s->out.stack_len, stack, err);
+        st = text_to(&s->out.stack, stack, err);
     return st;
 }
 

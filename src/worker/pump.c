@@ -28,7 +28,7 @@ static void pending_add(emq_worker *w, struct emq__slot *s)
 /* Fire-and-forget: there is nothing left to settle. */
 static void unheld_over(emq_worker *w, struct emq__slot *s)
 {
-    emq_str reason = emq_strn(s->out.reason, s->out.reason_len);
+    emq_str reason = s->out.reason.s;
 
     if (s->out.ending == EMQ__END_DONE)
         emq__outcome_over(w, s, EMQ_EVENT_COMPLETED, (emq_str){0});

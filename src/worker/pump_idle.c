@@ -94,14 +94,15 @@ void emq__pump_wait(emq_worker *w, uint64_t ticket)
 
 /* ---- exit_when_empty --------------------------------------------------------------------- */
 
-/* Adds up what is left of all queues and what was ever added. false: can't tell. */
+/* Adds up what is left of all queues and what was ever added. What a paused queue holds, and jobs in line
+ * that takes of this worker pass over, are not left for it. false: can't tell. */
 static bool add_up(emq_worker *w, int64_t *left, int64_t *added)
 {
     *left = *added = 0;
     for (size_t i = 0; i < w->n_queues; i++) {
         struct emq__arena mem = {0};
         struct emq__stats_req req = {
-            .prefix = w->c->prefix, .queue = w->names[i], .any_retry = true};
+            .prefix = w->c->prefix, .queue = w->names[i], .ending = true, .mode = w->cfg.mode};
         struct emq__stats_res res;
         emq_error err = {0};
         emq_status s = w->e->ops->stats(w->e, &req, &res, &mem, &err);
@@ -112,8 +113,7 @@ static bool add_up(emq_worker *w, int64_t *left, int64_t *added)
         }
         *added += res.totals.added;
         if (!res.paused)
-            *left += res.count[EMQ_WAITING] + res.count[EMQ_PRIORITIZED] + res.count[EMQ_ACTIVE] +
-                     res.retry_delayed;
+            *left += res.takeable + res.count[EMQ_ACTIVE] + res.retry_delayed;
     }
     return true;
 }

@@ -34,7 +34,7 @@ void emq__pump_trouble(emq_worker *w, emq_str queue, const char *doing, const em
 
 static size_t outcome_bytes(const struct emq__slot *s)
 {
-    return s->out.result_len + s->out.reason_len + s->out.stack_len + 256;
+    return s->out.result.s.len + s->out.reason.s.len + s->out.stack.s.len + 256;
 }
 
 bool emq__round_fill(emq_worker *w, struct emq__wqueue *q, int32_t want, int64_t now_us)
@@ -252,17 +252,15 @@ static void entry_failed(emq_worker *w, struct emq__slot *s, const emq_error *er
     if (err->status != EMQ_E_INVALID || s->converted)
         return;
     /* It will never be accepted as it is; the job must not run again for that. */
-    s->converted = true;
     char text[sizeof err->text + 64];
     int n = snprintf(text, sizeof text, "its outcome could not be stored: %s", err->text);
     char *reason = n > 0 ? malloc((size_t)n + 1) : NULL;
     if (!reason)
-        return;
+        return; /* at the next try */
+    s->converted = true;
     memcpy(reason, text, (size_t)n + 1);
-    free(s->out.reason);
-    s->out.reason = reason;
-    s->out.reason_len = (size_t)n;
-    s->out.stack_len = 0;
+    emq__text_own(&s->out.reason, reason, (size_t)n);
+    emq__text_own(&s->out.stack, NULL, 0);
     s->out.ending = EMQ__END_FAIL;
 }
 

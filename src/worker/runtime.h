@@ -65,12 +65,22 @@ enum emq__ending {
     EMQ__END_STOPPED /* ended by us: the cancel reason decides */
 };
 
+struct emq__text {
+    emq_str s; /* ptr NULL = none */
+    char *own; /* malloc'ed; NULL: it lies in the outcome's mem */
+};
 struct emq__outcome {
     enum emq__ending ending;
-    char *result, *reason, *stack; /* owned; NULL = none */
-    size_t result_len, reason_len, stack_len;
+    struct emq__text result, reason, stack;
+    struct emq__arena mem;  /* a program's texts */
     int64_t retry_after_ms; /* -1 = by backoff */
 };
+/* own: malloc'ed, the text's from now on. */
+static inline void emq__text_own(struct emq__text *t, char *own, size_t len)
+{
+    free(t->own);
+    *t = (struct emq__text){emq_strn(own, len), own};
+}
 
 struct emq__wqueue;
 struct emq__thread;

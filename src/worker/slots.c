@@ -46,9 +46,10 @@ void emq__slot_unref(struct emq__slot *s)
         s->job->lender = NULL;
         emq_job_free(s->job);
     }
-    free(s->out.result);
-    free(s->out.reason);
-    free(s->out.stack);
+    free(s->out.result.own);
+    free(s->out.reason.own);
+    free(s->out.stack.own);
+    emq__arena_free(&s->out.mem);
     free(s);
 }
 
@@ -179,19 +180,6 @@ void emq__slot_cancel(struct emq__slot *s, int reason)
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-static void take_text(char **slot, size_t *len, emq_str text)
-{
-    if (!text.ptr) /* none; a text of 0 bytes is one */
-        return;
-    char *copy = malloc(text.len + 1);
-    if (!copy)
-        return; /* the verdict counts; its text is a comfort */
-    memcpy(copy, text.ptr, text.len);
-    copy[text.len] = '\0';
-    *slot = copy;
-    *len = text.len;
-}
-
 static enum emq__ending ending_of_exec(enum emq__exec_kind kind)
 {
     switch (kind) {
@@ -227,15 +215,15 @@ static void run_exec(struct emq__slot *s)
         if (res.exit_status >= 0)
             atomic_store(&w->exit_status, res.exit_status);
         s->out.retry_after_ms = res.retry_after_ms;
-        take_text(&s->out.reason, &s->out.reason_len, res.reason);
-        take_text(&s->out.stack, &s->out.stack_len, res.stack);
-        take_text(&s->out.result, &s->out.result_len, res.result);
+        s->out.reason.s = res.reason;
+        s->out.stack.s = res.stack;
+        s->out.result.s = res.result;
         if (res.kind == EMQ__EXEC_UNSTARTABLE && !atomic_exchange(&w->unstartable, 1)) {
             emq__event_queue(w, EMQ_EVENT_ERROR, s->q->name, s->job->rec.id, res.reason);
             emq_worker_stop(w, 0);
         }
     }
-    emq__arena_free(&res.mem);
+    s->out.mem = res.mem; /* moved, not copied: a result that is there can't be lost any more */
 }
 
 static void run_handler(struct emq__slot *s)

@@ -230,7 +230,7 @@ static emq_status ready_child(struct serve *v, emq_error *why)
     char **env = emq__exec_env(v->x, NULL, 0, &v->out->mem);
     if (!env)
         return emq__no_memory("exec", why);
-    return emq__child_start(v->x, emq__slot_index(v->s), env, false, emq__slot_safe_until(v->s), c,
+    return emq__child_start(v->x, emq__slot_index(v->s), env, NULL, emq__slot_safe_until(v->s), c,
                             why);
 }
 

@@ -21,9 +21,7 @@ struct decision {
 
 static emq_str outcome_reason(const struct emq__slot *s, const char *otherwise)
 {
-    if (s->out.reason && s->out.reason_len > 0)
-        return emq_strn(s->out.reason, s->out.reason_len);
-    return emq_cstr(otherwise);
+    return s->out.reason.s.len > 0 ? s->out.reason.s : emq_cstr(otherwise);
 }
 
 static emq_str timeout_reason(const struct emq__slot *s, struct emq__arena *mem)
@@ -113,15 +111,13 @@ void emq__verdict_entry(emq_worker *w, struct emq__slot *s, struct emq__arena *m
     const struct emq__job *j = &s->job->rec;
     struct decision d = mode_decide(w, s, decide(s, mem), mem);
     double r = emq__random_unit();
-    emq_settle_opts how = {.size = sizeof how,
-                           .kind = EMQ_SETTLE_RELEASE,
-                           .value = d.reason,
-                           .stack = emq_strn(s->out.stack, s->out.stack_len)};
+    emq_settle_opts how = {
+        .size = sizeof how, .kind = EMQ_SETTLE_RELEASE, .value = d.reason, .stack = s->out.stack.s};
 
     switch (d.ending) {
     case EMQ__END_DONE:
         how.kind = EMQ_SETTLE_COMPLETED;
-        how.value = emq_strn(s->out.result, s->out.result_len);
+        how.value = s->out.result.s;
         break;
     case EMQ__END_RETRY:
         how.kind = EMQ_SETTLE_RETRY;

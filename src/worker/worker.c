@@ -159,6 +159,9 @@ static emq_status contact(emq_worker *w, emq_error *err)
         struct emq__stats_res res;
         emq_status s = w->e->ops->stats(w->e, &req, &res, &mem, err);
         emq__arena_free(&mem);
+        if (!emq__is_failure(s) && res.read_only)
+            return emq__fail(err, EMQ_E_REFUSED, 0, "emq_worker_start",
+                             "the store is a read-only replica: workers need the primary");
         if (!emq__is_failure(s)) {
             w->pump.now_ms = res.now_ms;
             return EMQ_OK;

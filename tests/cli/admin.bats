@@ -206,3 +206,21 @@ load common
     expect 0 emq sweep q --json
     [ "$output" = '{"recovered":0,"failed":0}' ]
 }
+
+@test "rm --dry-run says what rm then does: jobs under a living lock stay" {
+    emq add q a
+    emq add q b
+    emq take q --lock 1h >/dev/null
+    expect 1 emq rm q 1 --dry-run
+    says "it is being worked on"
+    expect 1 emq rm q 1
+    for selection in "--state active" --all; do
+        would=$(emq rm q $selection --dry-run --json | jq .count)
+        [ "$(emq rm q $selection --json | jq .count)" -eq "$would" ]
+    done
+    emq add q c
+    emq take q --lock 200ms >/dev/null
+    until_true sh -c 'emq show q 3 | grep -q "lock  *ended"'
+    [ "$(emq rm q --state active --dry-run --json | jq .count)" -eq 1 ]
+    [ "$(emq rm q --state active --json | jq .count)" -eq 1 ]
+}

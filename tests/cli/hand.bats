@@ -53,6 +53,34 @@ load common
     [ "$(emq show q "$id" --json | jq -r '.state,.attemptsMade,.attemptsStarted' | tr '\n' ' ')" = "waiting 1 1 " ]
 }
 
+@test "settle says when a job that was to go back did not, and why nothing was settled" {
+    for as in --retry --release; do
+        emq add q x --id asked$as >/dev/null
+        token=$(emq take q --json | jq -r .token)
+        emq cancel q asked$as
+        expect 0 emq settle q asked$as --token "$token" $as
+        says "job asked$as does not go back: it failed: cancelled"
+        expect 1 emq settle q asked$as --force --completed
+        says "job asked$as is failed: nobody works on it"
+    done
+    emq add q x --id last --attempts 1 >/dev/null
+    token=$(emq take q --json | jq -r .token)
+    expect 0 emq settle q last --token "$token" --retry --failed "no luck" --json
+    [ "$(jq -r '.id, .outcome, .state' <<<"$output" | xargs)" = "last settled failed" ]
+    says "does not go back: it failed: no luck"
+    emq add q x --id gone --attempts 1 --keep-failed none >/dev/null
+    token=$(emq take q --json | jq -r .token)
+    expect 0 emq settle q gone --token "$token" --retry
+    says "job gone does not go back: it failed, and was removed by its retention"
+    emq add q x --id once >/dev/null
+    token=$(emq take q --mode at-most-once --json | jq -r .token)
+    expect 1 emq settle q once --token "$token" --release
+    says "job once was handed out at-most-once and may not go back"
+    expect 0 emq settle q once --token "$token" --completed --json
+    [ "$(field .state)" = completed ]
+    [ -z "$stderr" ]
+}
+
 @test "a taken job whose lock ended is returned by sweep" {
     id=$(emq add q x)
     emq take q --lock 200ms >/dev/null

@@ -115,7 +115,7 @@ load common
 
 @test "a hangup drains as TERM does, unless nohup has it ignored" {
     emq add q x >/dev/null
-    emq work q --quiet -- sh -c 'touch up; until [ -e go ]; do sleep 0.05; done; echo done' &
+    env --default-signal=HUP emq work q --quiet -- sh -c 'touch up; until [ -e go ]; do sleep 0.05; done; echo done' &
     until_true test -e up
     kill -HUP $!
     touch go

@@ -23,6 +23,23 @@ load common
     expect 64 emq help nothing
 }
 
+@test "help tells what every exit code means, and the limits, as the man page does" {
+    expect 0 emq help
+    [[ $output == *"  77           the store refused"* ]]
+    [[ $output == *"  1 MiB        result of a job"* ]]
+    expect 0 emq help --json
+    [ "$(field '.exits | length')" = "$(emq help --man | sed -n '/^.Sh EXIT STATUS/,$p' | grep -c '^\.It [0-9]')" ]
+    [ "$(field '.exits[] | select(.code == 79).help')" = "in doubt: it may or may not have happened" ]
+    [ "$(field '.limits[] | select(.of == "data of a job").max')" = 16777216 ]
+    [ "$(emq help --man | grep -A1 '^\.It result of a job' | tail -1)" = "1 MiB" ]
+}
+
+@test "version names what the build is made of" {
+    expect 0 emq version
+    [[ $output == "emq 0."*" (SQLite 3."*", "*"hiredis "*", "* || $output == *"no Redis"* ]]
+    [ "$(emq version --json | jq -r '.sqlite, .hiredis // "none"' | grep -c '^[0-9n]')" = 2 ]
+}
+
 @test "every verb has help that lists its options" {
     for verb in $(emq help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
         run emq help "$verb"
@@ -81,6 +98,15 @@ load common
     [ "$status" = 74 ]
 }
 
+@test "a limit on the size of files kills no program: what became of the job is told as unknown" {
+    without_server
+    emq add q x
+    expect 79 bash -c 'ulimit -f 200; head -c 300000 /dev/zero | emq add q -'
+    says "may or may not"
+    id=$(emq add q y)
+    [ "$(emq stats q --json | jq .waiting)" -eq "$id" ]
+}
+
 @test "completion is made from the table of verbs" {
     expect 0 emq completion bash
     bash -n <<<"$output"
@@ -91,7 +117,33 @@ load common
     COMP_WORDS=(emq add q --dedup-m) COMP_CWORD=3
     _emq
     [ "${COMPREPLY[*]}" = --dedup-mode ]
+    COMP_WORDS=(emq add q --dedup-mode e) COMP_CWORD=4
+    _emq
+    [ "${COMPREPLY[*]}" = extend ]
+    COMP_WORDS=(emq ls --state pr) COMP_CWORD=3
+    _emq
+    [ "${COMPREPLY[*]}" = prioritized ]
     expect 64 emq completion tcsh
+}
+
+@test "completion offers the queues of the store that is named, quoted, and runs nothing of them" {
+    eval "$(emq completion bash)"
+    emq add 'a$(touch evaluated)' x
+    emq add 'a b' x
+    emq --url ./elsewhere.db add other x
+    COMP_WORDS=(emq stats a) COMP_CWORD=2
+    _emq
+    printf '%s\n' "${COMPREPLY[@]}" | sort >offered
+    printf '%s\n' 'a\$\(touch\ evaluated\)' 'a\ b' | sort | cmp - offered
+    [ ! -e evaluated ]
+    COMP_WORDS=(emq --url ./elsewhere.db stats '') COMP_CWORD=4
+    _emq
+    [ "${COMPREPLY[*]}" = other ]
+    for verb in help dedup; do
+        COMP_WORDS=(emq "$verb" a) COMP_CWORD=2
+        _emq
+        [ ${#COMPREPLY[@]} -eq 0 ]
+    done
 }
 
 @test "man pages are valid" {

@@ -5,14 +5,15 @@ load common
 @test "a password on the command line is not shown by ps" {
     needs_server
     redis-cli -u "$EMQ_TEST_SERVER" ACL SETUSER ann on '>hush' '~*' '&*' +@all
-    url=${EMQ_TEST_SERVER/redis:\/\//redis://ann:hush@}
-    emq take q --wait 30s --url "$url" 3>&- &
-    until_true sh -c "ps -o args= -p $! | grep -q 'redis://xxxxxxxx@'"
-    run ps -o args= -p $!
-    [[ $output != *hush* ]]
-    # It is used all the same.
-    emq add q '{}' --url="$url"
-    wait $!
+    for url in redis://ann:hush@ redis:ann:hush@; do
+        emq take q --wait 30s --url "$url${EMQ_TEST_SERVER#redis://}" 3>&- &
+        until_true sh -c "ps -o args= -p $! | grep -qE 'redis:(//)?xxxxxxxx@'"
+        run ps -o args= -p $!
+        [[ $output != *hush* ]]
+        # It is used all the same.
+        emq add q '{}' --url="$url${EMQ_TEST_SERVER#redis://}"
+        wait $!
+    done
     redis-cli -u "$EMQ_TEST_SERVER" ACL DELUSER ann
 }
 
@@ -93,34 +94,50 @@ on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
 }
 
 @test "what is wrong in a URL is named, and nothing is asked of the server" {
-    local at=redis://127.0.0.1:1
-    expect 64 emq ls --url "$at?wait=many"
-    says "wait=many"
-    expect 64 emq ls --url "$at?sync=off"
-    says "?sync="
-    expect 64 emq ls --url "$at?ca=/x"
-    says "rediss:"
-    expect 64 emq ls --url "rediss://h?cert=/x"
-    says "?cert= and ?key= go together"
-    expect 64 emq ls --url "redis://a,b"
-    says "redis+sentinel: or redis+cluster:"
-    expect 64 emq ls --url "redis://h:port"
-    says '"h:port" is no host'
-    expect 64 emq ls --url "redis+unix:rel.sock"
-    says "absolute path"
-    expect 64 emq ls --url "redis+sentinel://h"
-    says "the primary's name"
-    expect 64 emq ls --url "redis+cluster://h?db=1"
-    says "no databases but 0"
-    expect 64 emq ls --url "redis://ann@h"
-    says "user without a password"
+    local url text at=redis://127.0.0.1:1
+    while read -r url text; do
+        expect 64 emq ls --url "$url" </dev/null
+        says "$text"
+    done <<END
+$at?wait=many wait=many
+$at?sync=off ?sync=
+$at?ca=/x rediss:
+rediss://h?cert=/x ?cert= and ?key= go together
+redis://a,b redis+sentinel: or redis+cluster:
+redis://h:port "h:" is not followed by a port
+redis+unix:rel.sock absolute path
+redis+sentinel://h the primary's name
+redis+cluster://h?db=1 no databases but 0
+redis://ann@h user without a password
+http://h no engine for the scheme "http:"; this build knows: sqlite, redis, rediss, redis+unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster
+END
+}
+
+@test "the password of a mistyped URL is in no message, wherever the URL stands" {
+    without_server
+    local url verb option
+    for url in redis//ann:hush@h redis://ann:hush redis:ann:hush@h rediss:/ann:hush@h redis://ann@hush \
+        'redis://ann:pw?hush=1@h' redis://h/ann:hush 'redis://h?password=hush' ann:hush@h 'sqlite:q?password=hush'; do
+        ! EMQ_URL=$url emq ls 2>>talk
+        ! REDIS_URL=$url emq ls --url redis: 2>>talk
+    done
+    emq add q x >/dev/null
+    for url in redis//ann:hush@h redis://ann:hush; do
+        for verb in $(emq help --json | jq -r '.verbs[].name') "$url"; do
+            emq "$verb" "$url" "$url" "$url" 2>>talk || :
+            for option in $(emq help "$verb" --json 2>>talk | jq -r '.options[] | select(.value).name'); do
+                timeout 5 emq "$verb" q 1 "$option" "$url" 2>>talk || :
+            done
+        done >/dev/null
+    done
+    [ "$(grep -c . talk)" -gt 150 ]
+    ! grep hush talk
 }
 
 @test "a URL of sentinels or of a cluster that leads to a plain server says so" {
     needs_server
-    expect 69 emq ls --url "redis+sentinel://${EMQ_TEST_SERVER#redis://}/mymaster"
-    says "${EMQ_TEST_SERVER#redis://}"
-    says "knows no primary"
+    expect 64 emq ls --url "redis+sentinel://${EMQ_TEST_SERVER#redis://}/mymaster"
+    says "${EMQ_TEST_SERVER#redis://} is no sentinel: write redis: for a server of its own"
     expect 64 emq ls --url "redis+cluster://${EMQ_TEST_SERVER#redis://}"
     says "it is no cluster"
 }
@@ -141,6 +158,25 @@ on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
     [ "$(emq stats q --json | jq -c '[.waiting, .completed]')" = "[1,1]" ]
 }
 
+@test "a read-only replica can be looked at; what would change anything is 77" {
+    needs_server
+    emq add q x --id a >/dev/null
+    on_server replicaof 127.0.0.1 1 >/dev/null
+    for verb in "stats q" ls "ls q" "show q a" "logs q a" "tail q --all --count 1" "dedup show q k"; do
+        # shellcheck disable=SC2086
+        run emq $verb
+        [ "$status" -le 1 ]
+    done
+    [ "$(emq stats q --json | jq .waiting)" = 1 ]
+    for verb in "add q y" "take q" "pause q" "work q -- true" "sweep q"; do
+        # shellcheck disable=SC2086
+        expect 77 emq $verb
+        says "read-only replica"
+    done
+    on_server replicaof no one >/dev/null
+    expect 0 emq add q y
+}
+
 @test "a key of another type is named, and other queues go on" {
     needs_server
     on_server set emq:q:wait x >/dev/null
@@ -148,6 +184,26 @@ on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
     says 'the key "emq:q:wait" is a string and not a list'
     expect 0 emq add other x
     expect 0 emq ls
+    on_server set emq:id-of:id hello >/dev/null
+    expect 64 emq add id-of x
+    says 'the key "emq:id-of:id" is a text and not a whole number'
+    on_server set emq:text:meta x >/dev/null
+    expect 64 emq ls text
+    says 'the key "emq:text:meta" is a string and not a hash'
+    expect 0 emq ls --json
+    says 'emq:text:meta\" is a string and not a hash: it belongs to something else, and is not listed'
+    [ "$output" = '{"queue":"other"}' ]
+}
+
+@test "a user without the right to a key of the queue is told which, with 77" {
+    needs_server
+    on_server acl setuser bob on '>pw' '~emq:q:[^m]*' '~emq::*' '&*' +@all >/dev/null
+    for verb in "add q x" "take q" "stats q" "work q --exit-when-empty -- true"; do
+        # shellcheck disable=SC2086
+        expect 77 env EMQ_URL="${EMQ_TEST_SERVER/redis:\/\//redis://bob:pw@}" emq $verb
+        says 'this user may not reach the key "emq:q:meta": allow it all keys of the prefix, ~emq:*'
+    done
+    on_server acl deluser bob >/dev/null
 }
 
 @test "a job of BullMQ's is worked, and what is not in its keys is not made up" {
@@ -158,6 +214,21 @@ on_server() { redis-cli -u "$EMQ_TEST_SERVER" "$@"; }
     expect 0 emq work q --exit-when-empty --quiet -- cat
     [ "$(emq show q 1 --json | jq -c '[.name, .data, .returnvalue, .state, .timestamp]')" = '["old",{"n":1},{"n":1},"completed",1795967013507]' ]
     [ "$(on_server hget bull:q:1 returnvalue)" = '{"n":1}' ]
+}
+
+@test "exit-when-empty ends at the next run of a scheduler, which needs a BullMQ worker, and says what stays" {
+    local at=1795967014566
+    needs_server
+    on_server hset "bull:q:repeat:tick:$at" name tick data '{}' opts '{}' timestamp $at delay 0 priority 0 rjk tick >/dev/null
+    on_server hset bull:q:repeat:tick name tick every 60000 ic 1 >/dev/null
+    on_server zadd bull:q:repeat $at tick >/dev/null
+    on_server zadd bull:q:delayed "$((at * 4096))" "repeat:tick:$at" >/dev/null
+    export EMQ_PREFIX=bull
+    emq add q x --id plain >/dev/null
+    expect 0 timeout 60 emq work q --exit-when-empty -- true
+    [ "$(emq show q plain --json | jq -r .state)" = completed ]
+    [ "$(emq ls q --state waiting --json | jq -r .id)" = "repeat:tick:$at" ]
+    says "q: 1 job in line is left to other workers"
 }
 
 # Arguments with which a verb would do something.

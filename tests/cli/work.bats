@@ -78,6 +78,25 @@ load common
     [ "$(emq show q "$id" --json | jq -r '.state,.stalledCounter,.attemptsMade' | tr '\n' ' ')" = "completed 1 1 " ]
 }
 
+@test "a program whose worker is killed as it begins has all of its data, or is killed too" {
+    head -c 1000000 /dev/zero | emq add q - >/dev/null
+    cat >program <<'END'
+#!/bin/sh
+for pid in $(cat /proc/$PPID/task/*/children); do
+    [ "$(cat /proc/$pid/comm)" = emq-supervisor ] && supervisor=$pid
+done
+kill -STOP "$supervisor"
+kill -9 $PPID
+wc -c >counted
+mv counted count
+kill -CONT "$supervisor"
+END
+    chmod +x program
+    emq work q --quiet -- ./program || :
+    until_true test -e count
+    [ "$(cat count)" -eq 1000000 ]
+}
+
 @test "TERM lets the running job finish and takes nothing new" {
     a=$(emq add q a)
     b=$(emq add q b)
@@ -198,4 +217,10 @@ H
     expect 64 emq work q --mode never -- true
     says at-least-once
     expect 64 emq work 'a:b' -- true
+}
+
+@test "run says when the program ended well and its job is not completed" {
+    emq add q x
+    expect 125 emq run q -- sh -c 'head -c 1100000 /dev/zero | tr "\0" a'
+    says "the result has 1100000 bytes"
 }

@@ -45,6 +45,16 @@ bool is_gone(pid_t pid)
     return !state || state[2] == 'Z' || state[2] == 'X';
 }
 
+static bool gone(void *pid)
+{
+    return is_gone(*(pid_t *)pid);
+}
+
+void proc_gone(pid_t pid)
+{
+    proc_until(gone, &pid, "the end of a process");
+}
+
 int open_fds(void)
 {
     DIR *dir = opendir("/proc/self/fd");

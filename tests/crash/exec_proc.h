@@ -12,7 +12,8 @@
 int64_t now_us(void); /* boottime */
 /* Waits for a condition; fails the test after 60 s. */
 void proc_until(bool (*is)(void *), void *arg, const char *what);
-bool is_gone(pid_t pid); /* no such process, or a zombie */
+bool is_gone(pid_t pid);   /* no such process, or a zombie */
+void proc_gone(pid_t pid); /* waits for it */
 int open_fds(void);
 /* A file of the test's folder; static, until the next call. */
 const char *temp_path(const char *name);

@@ -213,3 +213,9 @@ int helper_end(struct helper *h)
         ;
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
+
+void helper_killed(struct helper *h)
+{
+    helper_kill(h, SIGKILL);
+    CHECK_INT(helper_end(h), 128 + SIGKILL);
+}

@@ -37,6 +37,7 @@ struct helper helper_start(const char *const *argv);
 void helper_line(struct helper *h, char *out, size_t cap);
 void helper_expect(struct helper *h, const char *line);
 void helper_kill(struct helper *h, int sig);
-int helper_end(struct helper *h); /* waits; the exit status, 128 + signal */
+int helper_end(struct helper *h);     /* waits; the exit status, 128 + signal */
+void helper_killed(struct helper *h); /* SIGKILL, and its end by it */
 
 #endif

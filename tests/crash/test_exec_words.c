@@ -58,13 +58,19 @@ EMQ_TEST(a_megabyte_of_rubbish_on_stderr_is_recorded_clean)
     free(junk);
 }
 
+/* A program that ends well, over a store that answers its words so. */
+static void run_over(struct rig *r, emq_status store)
+{
+    rig_slot(r, EMQ_STR_LIT(""));
+    r->s->store = store;
+    CHECK_INT(rig_run(r, EMQ_STR_LIT("")), EMQ__EXEC_DONE);
+}
+
 EMQ_TEST(a_store_that_fails_does_not_stop_a_program_and_loses_are_counted)
 {
     struct rig *r = rig_sh("seq 1 20 >&2; echo done");
 
-    rig_slot(r, EMQ_STR_LIT(""));
-    r->s->store = EMQ_E_UNAVAIL;
-    CHECK_INT(rig_run(r, EMQ_STR_LIT("")), EMQ__EXEC_DONE);
+    run_over(r, EMQ_E_UNAVAIL);
     CHECK_STR(r->res.result, "done\n");
     CHECK(r->s->entries >= 1 && r->s->entries <= 4);
     rig_close(r);
@@ -74,9 +80,7 @@ EMQ_TEST(nothing_is_written_for_a_job_that_is_lost)
 {
     struct rig *r = rig_sh("echo a >&2; echo progress 1 >&3; sleep 0.2; seq 1 100 >&2");
 
-    rig_slot(r, EMQ_STR_LIT(""));
-    r->s->store = EMQ_LOST;
-    CHECK_INT(rig_run(r, EMQ_STR_LIT("")), EMQ__EXEC_DONE);
+    run_over(r, EMQ_LOST);
     CHECK_INT(r->s->entries, 1);
     rig_close(r);
 }
@@ -101,9 +105,7 @@ EMQ_TEST(words_about_a_job_that_left_the_store_are_in_the_workers_log)
 
     emq__buf_init(&h.text, 1 << 20);
     r->x->log = (struct emq__log){hear, &h};
-    rig_slot(r, EMQ_STR_LIT(""));
-    r->s->store = EMQ_NOT_FOUND;
-    CHECK_INT(rig_run(r, EMQ_STR_LIT("")), EMQ__EXEC_DONE);
+    run_over(r, EMQ_NOT_FOUND);
     CHECK(r->s->entries <= 2);
     CHECK(has(emq__buf_view(&h.text), "job 7 of q: 1\n"));
     CHECK(has(emq__buf_view(&h.text), "job 7 of q: 20\njob 7 of q: last\n"));

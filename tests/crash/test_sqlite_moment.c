@@ -112,8 +112,7 @@ static void during_a_wait(struct sq *s, void *(*call)(void *), void *arg)
         (void)usleep(1000);
     }
     CHECK_STATUS(s->base.ops->advance(&s->base, LONG_MS, NULL), EMQ_OK);
-    helper_kill(&h, SIGKILL);
-    CHECK_INT(helper_end(&h), 128 + SIGKILL);
+    helper_killed(&h);
     CHECK_INT(pthread_join(thread, NULL), 0);
 }
 

@@ -8,14 +8,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* One that has the write lock, or the turn, by now. */
+static struct helper holding(struct helper h)
+{
+    helper_expect(&h, "held");
+    return h;
+}
+
 EMQ_TEST(writer_that_takes_no_turns_is_waited_for)
 {
     const char *path = ground_path("q.db");
     struct sq *s = ground_open(path, NULL, 10000);
-    struct helper h = HELPER("foreign-hold", path, "1000");
+    struct helper h = holding(HELPER("foreign-hold", path, "1000"));
     emq_error err = {0};
 
-    helper_expect(&h, "held");
     CHECK_STATUS_ERR(ground_put(s, 1, &err), EMQ_OK, &err);
     CHECK_INT(helper_end(&h), 0);
     CHECK_INT(ground_count(s), 1);
@@ -26,18 +32,16 @@ EMQ_TEST(writer_that_stays_longer_than_the_limit_is_busy_and_nothing_happened)
 {
     const char *path = ground_path("q.db");
     struct sq *s = ground_open(path, NULL, 300);
-    struct helper h = HELPER("foreign-hold", path, "60000");
+    struct helper h = holding(HELPER("foreign-hold", path, "60000"));
     emq_error err = {0};
 
-    helper_expect(&h, "held");
     int64_t start = sq_monotonic_us();
     CHECK_STATUS(ground_put(s, 1, &err), EMQ_E_BUSY);
     CHECK_INT(err.cls, EMQ_CLASS_RETRY_SAFE);
     CHECK(sq_monotonic_us() - start < 5 * 300 * 1000);
     CHECK_STATUS(sq_write_renewal(s, NULL, NULL, &err), EMQ_E_BUSY);
     CHECK_INT(ground_count(s), 0); /* readers don't wait for writers */
-    helper_kill(&h, SIGKILL);
-    CHECK_INT(helper_end(&h), 128 + SIGKILL);
+    helper_killed(&h);
     CHECK_STATUS(ground_put(s, 1, &err), EMQ_OK);
     CHECK_INT(ground_count(s), 1);
     ground_close(s);
@@ -50,21 +54,17 @@ EMQ_TEST(opening_and_reading_wait_for_no_writer)
     emq_error err = {0};
 
     CHECK_STATUS(ground_put(s, 1, NULL), EMQ_OK);
-    struct helper foreign = HELPER("foreign-hold", path, "60000");
-    helper_expect(&foreign, "held");
+    struct helper foreign = holding(HELPER("foreign-hold", path, "60000"));
     CHECK_STATUS_ERR(ground_open_only(path, NULL, 300, NULL, &reader, &err), EMQ_OK, &err);
     CHECK_INT(ground_count(reader), 1);
     ground_close(reader);
-    helper_kill(&foreign, SIGKILL);
-    CHECK_INT(helper_end(&foreign), 128 + SIGKILL);
+    helper_killed(&foreign);
 
-    struct helper ours = HELPER("hold", path); /* this one has the turn, too */
-    helper_expect(&ours, "held");
+    struct helper ours = holding(HELPER("hold", path)); /* this one has the turn, too */
     CHECK_STATUS_ERR(ground_open_only(path, NULL, 300, NULL, &reader, &err), EMQ_OK, &err);
     CHECK_INT(ground_count(reader), 1);
     ground_close(reader);
-    helper_kill(&ours, SIGKILL);
-    CHECK_INT(helper_end(&ours), 128 + SIGKILL);
+    helper_killed(&ours);
     ground_close(s);
 }
 
@@ -72,23 +72,20 @@ EMQ_TEST(killed_holder_of_the_turn_stops_nobody)
 {
     const char *path = ground_path("q.db");
     struct sq *s = ground_open(path, NULL, 20000);
-    struct helper h = HELPER("hold", path);
+    struct helper h = holding(HELPER("hold", path));
     struct helper more[3];
     char line[64];
 
-    helper_expect(&h, "held");
     for (size_t i = 0; i < EMQ_ARRAY_LEN(more); i++)
         more[i] = HELPER("acks", path, "normal", i == 0 ? "1000" : i == 1 ? "2000000" : "4000000");
-    helper_kill(&h, SIGKILL);
-    CHECK_INT(helper_end(&h), 128 + SIGKILL);
+    helper_killed(&h);
     CHECK_STATUS(ground_put(s, 1, NULL), EMQ_OK);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(more); i++)
         for (int n = 0; n < 5; n++)
             helper_line(&more[i], line, sizeof line);
     /* Any of them may hold the turn when it dies. */
     for (size_t i = 0; i < EMQ_ARRAY_LEN(more); i++) {
-        helper_kill(&more[i], SIGKILL);
-        CHECK_INT(helper_end(&more[i]), 128 + SIGKILL);
+        helper_killed(&more[i]);
         CHECK_STATUS(ground_put(s, 2 + (int64_t)i, NULL), EMQ_OK);
     }
     ground_close(s);
@@ -98,14 +95,12 @@ EMQ_TEST(stopped_holder_of_the_turn_makes_others_busy_not_stuck)
 {
     const char *path = ground_path("q.db");
     struct sq *s = ground_open(path, NULL, 500);
-    struct helper h = HELPER("hold", path);
+    struct helper h = holding(HELPER("hold", path));
 
-    helper_expect(&h, "held");
     helper_kill(&h, SIGSTOP);
     CHECK_STATUS(ground_put(s, 1, NULL), EMQ_E_BUSY);
     CHECK_STATUS(ground_put(s, 1, NULL), EMQ_E_BUSY);
-    helper_kill(&h, SIGKILL);
-    CHECK_INT(helper_end(&h), 128 + SIGKILL);
+    helper_killed(&h);
     CHECK_STATUS(ground_put(s, 1, NULL), EMQ_OK);
     ground_close(s);
 }
@@ -114,13 +109,11 @@ EMQ_TEST(turn_kept_by_an_orphan_child_is_gone_without)
 {
     const char *path = ground_path("q.db");
     struct sq *s = ground_open(path, "normal", 1000);
-    struct helper h = HELPER("hold-orphan", path);
+    struct helper h = holding(HELPER("hold-orphan", path));
     char line[64];
 
-    helper_expect(&h, "held");
     helper_line(&h, line, sizeof line);
-    helper_kill(&h, SIGKILL);
-    CHECK_INT(helper_end(&h), 128 + SIGKILL);
+    helper_killed(&h);
     CHECK_STATUS(ground_put(s, 1, NULL), EMQ_OK);
     /* The turn is not trusted now: what follows does not wait for it again. */
     int64_t start = sq_monotonic_us();
@@ -145,8 +138,7 @@ EMQ_TEST(acknowledged_rows_survive_kill_at_any_moment)
         for (int n = 0; n < 20 + round; n++)
             helper_line(&h, line, sizeof line);
         last = strtoll(line, NULL, 10);
-        helper_kill(&h, SIGKILL);
-        CHECK_INT(helper_end(&h), 128 + SIGKILL);
+        helper_killed(&h);
         for (; first <= last; first++)
             CHECK(ground_has(s, first));
         first += 1000000; /* it may have written some more */

@@ -89,18 +89,23 @@ static void storm(struct herd *h, int jobs, int64_t every_ms, const char *args)
     CHECK(kills > 0);
 }
 
+static void add_jobs(struct herd *h, int n, int64_t delay_ms)
+{
+    for (int i = 0; i < n; i++) {
+        char id[20];
+        (void)snprintf(id, sizeof id, "j%d", i);
+        herd_add(h, id, delay_ms);
+    }
+}
+
 EMQ_TEST(workers_killed_at_random_do_every_job_at_least_once)
 {
     enum { JOBS = 600 };
     struct herd h;
-    char id[20];
     int most;
 
     herd_open(&h, "normal");
-    for (int i = 0; i < JOBS; i++) {
-        (void)snprintf(id, sizeof id, "j%d", i);
-        herd_add(&h, id, 0);
-    }
+    add_jobs(&h, JOBS, 0);
     storm(&h, JOBS, 150, "concurrency=4 lock=500 interval=100 max_stalled=1000 work=10");
     CHECK_INT(herd_distinct(&h, 'E', &most), JOBS);
     CHECK_INT(herd_state(&h, EMQ_WAITING) + herd_state(&h, EMQ_ACTIVE) +
@@ -113,14 +118,10 @@ EMQ_TEST(jobs_that_fall_due_while_workers_are_killed_are_neither_lost_nor_stuck)
 {
     enum { JOBS = 500 };
     struct herd h;
-    char id[20];
     int most;
 
     herd_open(&h, "normal");
-    for (int i = 0; i < JOBS; i++) {
-        (void)snprintf(id, sizeof id, "j%d", i);
-        herd_add(&h, id, 1500);
-    }
+    add_jobs(&h, JOBS, 1500);
     storm(&h, JOBS, 100, "concurrency=4 lock=500 interval=100 max_stalled=1000 work=5");
     CHECK_INT(herd_distinct(&h, 'E', &most), JOBS);
     CHECK_INT(herd_state(&h, EMQ_DELAYED), 0);

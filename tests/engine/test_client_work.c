@@ -176,6 +176,28 @@ EMQ_TEST(an_administrator_settles_by_force_and_the_owner_is_refused_afterwards)
     fixture_close(&f);
 }
 
+EMQ_TEST(settle_tells_the_state_after_it)
+{
+    struct fixture f;
+    int32_t state = -1;
+    emq_settle_opts o = {.size = sizeof o, .kind = EMQ_SETTLE_RETRY, .out_state = &state};
+
+    fixture_open(&f);
+    add_id(&f, "a");
+    emq_job *job = take_one(&f);
+    CHECK_STATUS(emq_settle(f.c, Q, S("a"), S("other:1"), &o, NULL), EMQ_LOST);
+    CHECK_INT(state, -1);
+    CHECK_STATUS(emq_settle(f.c, Q, S("a"), emq_job_token(job), &o, NULL), EMQ_OK);
+    CHECK_INT(state, EMQ_WAITING);
+    emq_job_free(job);
+    job = take_one(&f);
+    CHECK_STATUS(emq_cancel(f.c, Q, S("a"), NULL), EMQ_OK);
+    CHECK_STATUS(emq_settle(f.c, Q, S("a"), emq_job_token(job), &o, NULL), EMQ_OK);
+    CHECK_INT(state, EMQ_FAILED_STATE);
+    emq_job_free(job);
+    fixture_close(&f);
+}
+
 EMQ_TEST(settle_refuses_what_it_cannot_mean)
 {
     struct fixture f;

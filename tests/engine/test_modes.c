@@ -148,6 +148,37 @@ ENGINE_TEST(fire_and_forget_passes_over_jobs_with_a_parent_or_a_scheduler)
     CHECK_STR(must_take(t, "q")->data.bytes, "child");
 }
 
+static bool takeable(struct fx *t, int32_t mode)
+{
+    struct emq__stats_req req = {
+        .prefix = FX_PREFIX, .queue = S("q"), .ending = true, .mode = mode};
+    struct emq__stats_res res;
+
+    CHECK_STATUS(FX_CALL(t, stats, &req, &res), EMQ_OK);
+    return res.takeable;
+}
+
+ENGINE_TEST(who_would_end_is_told_whether_its_takes_find_a_job_in_line)
+{
+    struct emq__add_entry child = fx_entry("q", "child");
+    child.parent_key = S("emq:p:1");
+    child.parent = S("{\"id\":\"1\",\"queueKey\":\"emq:p\"}");
+
+    CHECK(!takeable(t, EMQ_AT_LEAST_ONCE));
+    must_add_entry(t, child);
+    child.priority = 3;
+    must_add_entry(t, child);
+    CHECK(takeable(t, EMQ_AT_LEAST_ONCE) && takeable(t, EMQ_AT_MOST_ONCE));
+    CHECK(!takeable(t, EMQ_FIRE_AND_FORGET));
+    must_add_priority(t, "q", 5);
+    CHECK(takeable(t, EMQ_FIRE_AND_FORGET));
+    CHECK_INT(take_mode(t, EMQ_FIRE_AND_FORGET, 3).n, 1);
+    CHECK(!takeable(t, EMQ_FIRE_AND_FORGET));
+    must_add_delayed(t, "q", 60000);
+    CHECK_INT(take_mode(t, EMQ_AT_LEAST_ONCE, 3).n, 2);
+    CHECK(!takeable(t, EMQ_AT_LEAST_ONCE));
+}
+
 ENGINE_TEST(fire_and_forget_frees_the_dedup_id)
 {
     add_dedup(t, "q", (struct emq__dedup){.id = S("k")});

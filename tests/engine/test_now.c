@@ -119,14 +119,8 @@ ENGINE_TEST(a_take_of_long_jobs_ends_behind_eight_megabytes_with_at_least_one)
     if (t->kind == FX_NAIVE)
         return; /* everything is in its memory: it has nothing to bound */
     fx_unchecked(t);
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(sizes); i++) {
-        struct emq__add_entry en = fx_entry("q", "");
-        char *bytes = emq__arena_alloc(&t->mem, sizes[i]);
-        CHECK(bytes != NULL);
-        memset(bytes, 'a', sizes[i]);
-        en.data.bytes = emq_strn(bytes, sizes[i]);
-        must_add_entry(t, en);
-    }
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(sizes); i++)
+        must_add_long(t, "q", sizes[i]);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(takes); i++)
         CHECK_INT(take_n(t, "q", 100).n, takes[i]);
 }

@@ -104,14 +104,8 @@ ENGINE_TEST(find_ends_behind_eight_megabytes_with_at_least_one_job)
     struct emq__find_res res;
 
     fx_unchecked(t);
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(sizes); i++) {
-        struct emq__add_entry en = fx_entry("q", "");
-        char *bytes = emq__arena_alloc(&t->mem, sizes[i]);
-        CHECK(bytes != NULL);
-        memset(bytes, 'a', sizes[i]);
-        en.data.bytes = emq_strn(bytes, sizes[i]);
-        must_add_entry(t, en);
-    }
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(sizes); i++)
+        must_add_long(t, "q", sizes[i]);
     CHECK_STATUS(FX_CALL(t, find, &req, &res), EMQ_OK);
     CHECK_INT(res.n, 2);
     CHECK(res.more);

@@ -87,6 +87,26 @@ ENGINE_TEST(a_repeated_take_gives_the_same_hand_outs)
     settle_ok(t, b.taken.jobs[0]);
 }
 
+ENGINE_TEST(a_repeated_take_never_gives_the_token_of_a_later_owner)
+{
+    struct emq__take_req req = {
+        .call = call(1), .prefix = FX_PREFIX, .queue = S("q"), .take = fx_take(1)};
+    struct emq__take_res a, b;
+
+    must_add(t, "q", "x");
+    CHECK_STATUS(FX_CALL(t, take, &req, &a), EMQ_OK);
+    advance(t, FX_LOCK_MS + 1);
+    (void)sweep(t, "q", 1);
+    struct emq__job *later = must_take(t, "q");
+    CHECK_STATUS(FX_CALL(t, take, &req, &b), EMQ_OK);
+    CHECK_INT(b.taken.n, 1);
+    CHECK_STR_EQ(b.taken.jobs[0]->token, a.taken.jobs[0]->token);
+    CHECK_INT(b.taken.jobs[0]->fence, a.taken.jobs[0]->fence);
+    const struct emq__job *mine = b.taken.jobs[0];
+    CHECK_STATUS(settle(t, mine, fx_settle(mine, EMQ__SETTLE_COMPLETED)).outcome, EMQ_LOST);
+    settle_ok(t, later);
+}
+
 ENGINE_TEST(a_repeated_fire_and_forget_take_gives_the_data_again)
 {
     struct emq__take_req req = {

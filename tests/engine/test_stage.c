@@ -138,7 +138,10 @@ ENGINE_TEST(a_staged_id_is_held_for_its_stage_and_nobody_else_is_told_that_the_j
     CHECK_STATUS(t->e->ops->add(t->e, &req, &res, &t->mem, &t->err), EMQ_E_BUSY);
     req.stage = S("s2"); /* the same batch once more, after the first was given up */
     CHECK_STATUS(t->e->ops->add(t->e, &req, &res, &t->mem, &t->err), EMQ_E_BUSY);
-    CHECK(strstr(t->err.text, "\"a\""));
+    CHECK_STR(
+        S(t->err.text),
+        "job \"a\" belongs to a batch that is not published yet: try again when it is, or, if it "
+        "was given up, an hour after its last part");
     CHECK_IDS(t, "q", EMQ_WAITING, "");
     CHECK_INT(publish(t, "s", EMQ_OK), 1);
     CHECK_IDS(t, "q", EMQ_WAITING, "a");
@@ -156,6 +159,20 @@ ENGINE_TEST(the_ids_of_a_stage_that_was_given_up_are_free_after_an_hour)
     en.id = S("a");
     CHECK_STATUS(add_entry(t, en).outcome, EMQ_OK);
     CHECK_IDS(t, "q", EMQ_WAITING, "a");
+}
+
+ENGINE_TEST(a_kept_job_gets_its_id_though_a_stage_that_was_given_up_had_it)
+{
+    struct emq__add_entry en = fx_entry("q", "first");
+    en.dedup = (struct emq__dedup){.id = S("k"), .keep_last = true};
+    must_add_entry(t, en);
+    struct emq__job *j = must_take(t, "q");
+    en.id = S("mine");
+    CHECK_STATUS(add_entry(t, en).outcome, EMQ_DEDUPLICATED);
+    CHECK_STATUS(stage_one(t, "q", "mine", "s").outcome, EMQ_OK);
+    advance(t, 3600001);
+    settle_ok(t, j);
+    CHECK_IDS(t, "q", EMQ_WAITING, "mine");
 }
 
 ENGINE_TEST(an_id_that_exists_is_a_duplicate_for_a_stage)

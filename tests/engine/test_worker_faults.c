@@ -3,6 +3,7 @@
  * A store that fails: answers lost, requests lost, acts refused, one entry that can't be digested.
  */
 #include "hook_engine.h"
+#include "lib/failmalloc.h"
 #include "worker_fixture.h"
 
 #include "base/str.h"
@@ -28,6 +29,46 @@ EMQ_TEST(a_job_whose_take_was_not_answered_runs_once_and_is_charged_once)
     CHECK_INT(probe_runs(&b->p, "a"), 1);
     CHECK_INT(st.completed, 1);
     check_counts(b, "a", 1, 1, 0);
+    bench_close(b);
+}
+
+enum { NTH_JOBS = 20 };
+struct nth {
+    bool begun[NTH_JOBS + 1];
+    int hits;
+};
+
+/* In the thread that runs the programs, before one does: the nth allocation of the nth job fails, once. */
+static void fail_nth(const emq_event *e, void *user)
+{
+    struct nth *n = user;
+
+    if (e->kind != EMQ_EVENT_STARTED)
+        return;
+    size_t i = strtoul(e->id.ptr + 1, NULL, 10);
+    n->hits += test_alloc_failed();
+    test_fail_alloc(n->begun[i] ? 0 : i);
+    n->begun[i] = true;
+}
+
+EMQ_TEST(the_result_of_a_program_is_not_lost_when_memory_ends)
+{
+    static const char *const argv[] = {"sh", "-c", "printf result", NULL};
+    struct bench *b = bench_open("q");
+    struct nth n = {0};
+
+    wf_add_n(&b->f, "q", NTH_JOBS, "");
+    b->o.o.handler = NULL;
+    b->o.o.argv = argv;
+    b->o.o.on_event = fail_nth;
+    b->o.o.user = &n;
+    (void)work_off(b);
+    CHECK(n.hits > 0 && n.hits < NTH_JOBS / 2);
+    for (int i = 1; i <= NTH_JOBS; i++) {
+        char id[20];
+        (void)snprintf(id, sizeof id, "j%d", i);
+        CHECK_STR(S(wf_end(&b->f, "q", id)), "completed: result");
+    }
     bench_close(b);
 }
 

@@ -170,6 +170,17 @@ emq_str must_add_entry(struct fx *t, struct emq__add_entry en)
     return a.id;
 }
 
+emq_str must_add_long(struct fx *t, const char *queue, size_t n_bytes)
+{
+    struct emq__add_entry en = fx_entry(queue, "");
+    char *bytes = emq__arena_alloc(&t->mem, n_bytes);
+
+    CHECK(bytes != NULL);
+    memset(bytes, 'a', n_bytes);
+    en.data.bytes = emq_strn(bytes, n_bytes);
+    return must_add_entry(t, en);
+}
+
 emq_str must_add(struct fx *t, const char *queue, const char *data)
 {
     return must_add_entry(t, fx_entry(queue, data));
@@ -406,7 +417,7 @@ int state_of(struct fx *t, const char *queue, emq_str id)
 
 struct emq__stats_res stats(struct fx *t, const char *queue)
 {
-    struct emq__stats_req req = {.prefix = FX_PREFIX, .queue = emq_cstr(queue), .any_retry = true};
+    struct emq__stats_req req = {.prefix = FX_PREFIX, .queue = emq_cstr(queue), .ending = true};
     struct emq__stats_res res;
 
     CHECK_STATUS(FX_CALL(t, stats, &req, &res), EMQ_OK);

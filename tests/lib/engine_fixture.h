@@ -78,7 +78,8 @@ emq_status fx_called(struct fx *t, emq_status s, const int64_t *now_ms, const ch
 
 struct emq__add_entry fx_entry(const char *queue, const char *data); /* name "job", opts "{}" */
 struct emq__added add_entry(struct fx *t, struct emq__add_entry en);
-emq_str must_add_entry(struct fx *t, struct emq__add_entry en); /* outcome OK */
+emq_str must_add_entry(struct fx *t, struct emq__add_entry en);         /* outcome OK */
+emq_str must_add_long(struct fx *t, const char *queue, size_t n_bytes); /* of data */
 emq_str must_add(struct fx *t, const char *queue, const char *data);
 emq_str must_add_id(struct fx *t, const char *queue, const char *id);
 emq_str must_add_delayed(struct fx *t, const char *queue, int64_t delay_ms);

@@ -422,6 +422,7 @@ static emq_status naive_advance(struct emq__engine *e, int64_t ms, emq_error *er
                          (long long)ms);
     pthread_mutex_lock(&n->mu);
     n->now_ms += ms;
+    nv_trim_stages(n);
     pthread_mutex_unlock(&n->mu);
     return EMQ_OK;
 }

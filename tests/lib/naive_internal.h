@@ -152,6 +152,8 @@ struct emq__keep nv_keep_failed(const struct nv_job *job);
 int nv_stall(struct naive *n, struct nv_queue *q, struct nv_job *job, int64_t max_stalled,
              emq_str reason, const struct emq__keep *keep);
 int64_t nv_promote_due(struct naive *n, struct nv_queue *q, int64_t limit);
+/* NULL: none that a take of this mode would not leave to others. */
+struct nv_job *nv_next_in_line(const struct nv_queue *q, int32_t mode);
 int64_t nv_next_due(const struct nv_queue *q);
 int64_t nv_limited_ms(struct naive *n, const struct nv_queue *q, int64_t max);
 void nv_trim_expired(struct naive *n, struct nv_queue *q);

@@ -106,7 +106,6 @@ static emq_status do_add(struct naive *n, const struct emq__add_req *req, struct
     if (req->n > EMQ__BATCH_MAX)
         return emq__fail(err, EMQ_E_INVALID, 0, "add", "%zu entries; at most %d", req->n,
                          EMQ__BATCH_MAX);
-    nv_trim_stages(n);
     bool staged = req->stage.len && req->n;
     struct nv_stage *stage = staged ? stage_find(n, req->entries[0]->prefix, req->stage) : NULL;
     for (size_t i = 0; i < req->n; i++) {
@@ -161,7 +160,6 @@ static emq_status do_publish(struct naive *n, const struct emq__publish_req *req
                              struct emq__publish_res *res, struct emq__arena *mem, emq_error *err)
 {
     (void)err;
-    nv_trim_stages(n);
     struct nv_stage *stage = stage_find(n, req->prefix, req->stage);
     if (!stage)
         return EMQ_NOT_FOUND;
@@ -240,7 +238,7 @@ static void count_limit(struct naive *n, struct nv_queue *q, struct limit l)
 }
 
 /* Who is next? Looked for anew for each hand-out: the last one may have changed the line. */
-static struct nv_job *next_in_line(const struct nv_queue *q, int32_t mode)
+struct nv_job *nv_next_in_line(const struct nv_queue *q, int32_t mode)
 {
     struct nv_job *best = NULL;
 
@@ -262,7 +260,7 @@ static void take_from_line(struct naive *n, struct nv_queue *q, const struct emq
 {
     while (out->n < (size_t)t->count && !nv_paused(q) && !nv_maxed(q) &&
            !nv_limited_ms(n, q, l.max)) {
-        struct nv_job *job = next_in_line(q, t->mode);
+        struct nv_job *job = nv_next_in_line(q, t->mode);
         if (!job)
             break;
         if (job->j.deferred_failure.len) {

@@ -70,9 +70,12 @@ static void stats(struct naive *n, const struct nv_queue *q, struct emq__stats_r
 static emq_status do_stats(struct naive *n, const struct emq__stats_req *req,
                            struct emq__stats_res *res, struct emq__arena *mem, emq_error *err)
 {
+    const struct nv_queue *q = nv_queue_find(n, req->prefix, req->queue);
+
     (void)mem;
     (void)err;
-    stats(n, nv_queue_find(n, req->prefix, req->queue), res);
+    stats(n, q, res);
+    res->takeable = req->ending && q && nv_next_in_line(q, req->mode);
     return EMQ_OK;
 }
 NV_ACT(stats)

@@ -10,6 +10,8 @@
 #include "redis/proxy.h"
 #include "redis/the_server.h"
 
+#define CHECK_TEXT(error, part) check_has(emq_cstr((error).text), part, __FILE__, __LINE__)
+
 enum { PATIENCE_MS = 10000, SHORT_MS = 400 };
 
 static inline emq_status try_url(const char *url, int64_t timeout_ms, struct emq__engine **e,

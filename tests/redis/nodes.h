@@ -13,8 +13,6 @@
 
 enum { LONG_MS = 30000 };
 
-#define CHECK_TEXT(error, part) check_has(emq_cstr((error).text), part, __FILE__, __LINE__)
-
 void nap_ms(int64_t ms);
 /* Until a replica has all that its primary has written. */
 void until_replicated(struct server *primary);

@@ -63,17 +63,23 @@ EMQ_TEST(a_server_that_dies_and_comes_back_loses_and_doubles_no_job)
     server_end(s);
 }
 
+static void start_through(struct proxy *proxy, struct plant *p, int64_t timeout_ms)
+{
+    char url[60];
+
+    (void)SERVER_DO("FLUSHALL");
+    proxy_start(proxy, the_server()->port);
+    (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", proxy->port);
+    plant_start(p, url, timeout_ms);
+}
+
 EMQ_TEST(a_link_that_freezes_again_and_again_loses_and_doubles_no_job)
 {
     struct emq__mono start = emq__mono_now();
     struct proxy proxy;
     struct plant p;
-    char url[60];
 
-    (void)SERVER_DO("FLUSHALL");
-    proxy_start(&proxy, the_server()->port);
-    (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", proxy.port);
-    plant_start(&p, url, SHORT_MS);
+    start_through(&proxy, &p, SHORT_MS);
     for (int i = 0; i < 3 || since(start) < harm_ms(HARM_MS); i++) {
         nap_ms(200 + plant_random(&p, 200));
         proxy_stall(&proxy, true);
@@ -90,12 +96,8 @@ EMQ_TEST(links_cut_at_random_bytes_lose_and_double_no_job)
     struct emq__mono start = emq__mono_now();
     struct proxy proxy;
     struct plant p;
-    char url[60];
 
-    (void)SERVER_DO("FLUSHALL");
-    proxy_start(&proxy, the_server()->port);
-    (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", proxy.port);
-    plant_start(&p, url, PATIENCE_MS);
+    start_through(&proxy, &p, PATIENCE_MS);
     while (since(start) < harm_ms(HARM_MS)) {
         int64_t n = plant_random(&p, 600);
         (plant_random(&p, 2) ? proxy_cut_requests : proxy_cut_replies)(&proxy, n);

@@ -220,6 +220,15 @@ REDIS_TEST(renewing_and_settling_takes_a_job_out_of_bullmqs_suspects)
     CHECK_DO("0", "EXISTS emq:q:stalled");
 }
 
+static bool takeable(struct fx *t)
+{
+    struct emq__stats_req req = {.prefix = FX_PREFIX, .queue = S("q"), .ending = true};
+    struct emq__stats_res res;
+
+    CHECK_STATUS(FX_CALL(t, stats, &req, &res), EMQ_OK);
+    return res.takeable;
+}
+
 REDIS_TEST(the_pending_job_of_a_scheduler_stays_in_line_for_bullmq)
 {
     fx_unchecked(t);
@@ -231,9 +240,15 @@ REDIS_TEST(the_pending_job_of_a_scheduler_stays_in_line_for_bullmq)
     for (int i = 0; i < 2; i++)
         must_add(t, "q", "y");
     CHECK_STR(must_take(t, "q")->data.bytes, "x");
+    CHECK(takeable(t));
     CHECK_INT(take_n(t, "q", 10).n, 2);
     CHECK_DO("repeat:nightly:1700000000000", "LRANGE emq:q:wait 0 -1");
+    CHECK(!takeable(t));
+    DO("LPOP emq:q:wait");
+    DO("ZADD emq:q:prioritized 1 repeat:nightly:1700000000000");
+    CHECK(!takeable(t));
     DO("ZADD emq:q:repeat 1700000060000 nightly"); /* it has been advanced: this one is a job now */
+    CHECK(takeable(t));
     CHECK_STR(must_take(t, "q")->scheduler, "nightly");
 }
 

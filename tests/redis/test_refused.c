@@ -12,8 +12,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define CHECK_TEXT(error, part) check_has(emq_cstr((error).text), part, __FILE__, __LINE__)
-
 static emq_status try_as(const char *user_password, const char *path, emq_error *err)
 {
     struct emq__engine *e;
@@ -53,6 +51,9 @@ EMQ_TEST(a_server_that_wants_a_password_says_so)
     (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", s->port);
     CHECK_STATUS(try_url(url, PATIENCE_MS, &e, &err), EMQ_E_REFUSED);
     CHECK_TEXT(err, "it wants a password");
+    (void)snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/main", s->port);
+    CHECK_STATUS(try_url(url, PATIENCE_MS, &e, &err), EMQ_E_REFUSED);
+    CHECK_TEXT(err, "?sentinel_password=");
     CHECK_STATUS_ERR(try_url(s->url, PATIENCE_MS, &e, &err), EMQ_OK, &err);
     e->ops->close(e);
     server_end(s);
@@ -76,15 +77,74 @@ EMQ_TEST(a_user_who_may_not_run_scripts_is_told_which_right_is_missing)
     (void)SERVER_DO("ACL DELUSER bob");
 }
 
-EMQ_TEST(a_read_only_replica_is_refused_at_the_open)
+static emq_status take_as(struct emq__engine *e, size_t *n, emq_error *err)
+{
+    struct emq__take_req req = {.prefix = FX_PREFIX, .queue = S("q"), .take = fx_take(5)};
+    struct emq__take_res res = {0};
+    struct emq__arena mem = {0};
+
+    emq_status s = e->ops->take(e, &req, &res, &mem, err);
+    *n = res.taken.n;
+    emq__arena_free(&mem);
+    return s;
+}
+
+EMQ_TEST(a_user_who_may_not_reach_a_key_is_told_which_and_no_job_is_taken_for_lost)
+{
+    static const char *const cases[][3] = {
+        {"~emq:q:[^m]*", "~emq::*", "the key \"emq:q:meta\""},
+        {"~emq:q:[^i]*", "~emq::*", "the key \"emq:q:id\""},
+        {"~emq:q:*", "~emq:p:*", "the key \"emq::emq:q:"},
+    };
+    char url[100];
+    emq_error err;
+    size_t n;
+
+    (void)SERVER_DO("DEL emq:q:wait emq:q:meta emq:q:id emq:q:events emq:q:marker");
+    (void)snprintf(url, sizeof url, "redis://bob:pw@127.0.0.1:%d", the_server()->port);
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(cases); i++) {
+        (void)SERVER_DO("ACL SETUSER bob reset on >pw %s %s &* +@all", cases[i][0], cases[i][1]);
+        struct add a = {.e = open_url(url, PATIENCE_MS)};
+        CHECK_STATUS(add_data(&a, S("1")), EMQ_E_REFUSED);
+        CHECK_TEXT(a.err, cases[i][2]);
+        CHECK_TEXT(a.err, "~emq:*");
+        a.e->ops->close(a.e);
+    }
+    /* All but the records of jobs whose ids begin with a digit: a job that can't be read is not gone. */
+    struct emq__engine *e = open_url(the_server()->url, PATIENCE_MS);
+    must_add_to(e, "q");
+    e->ops->close(e);
+    (void)SERVER_DO("ACL SETUSER bob reset on >pw ~emq:q:[^0-9]* ~emq::* &* +@all");
+    e = open_url(url, PATIENCE_MS);
+    CHECK_STATUS(take_as(e, &n, &err), EMQ_E_REFUSED);
+    CHECK_TEXT(err, "the key \"emq:q:1\"");
+    e->ops->close(e);
+    assert_string_equal(SERVER_DO("LRANGE emq:q:wait 0 -1"), "1");
+    (void)SERVER_DO("ACL DELUSER bob");
+}
+
+EMQ_TEST(a_read_only_replica_can_be_looked_at_and_refuses_what_changes_anything)
 {
     struct server *replica = start_plain();
-    struct emq__engine *e;
+    struct emq__stats_res res;
     emq_error err = {0};
 
-    (void)server_command(replica, "REPLICAOF 127.0.0.1 %d", the_server()->port);
-    CHECK_STATUS(try_url(replica->url, PATIENCE_MS, &e, &err), EMQ_E_REFUSED);
-    CHECK_TEXT(err, "read-only replica of 127.0.0.1");
+    struct emq__engine *e = open_port(replica->port, PATIENCE_MS);
+    must_add_to(e, "q");
+    e->ops->close(e);
+    (void)server_command(replica, "REPLICAOF 127.0.0.1 1");
+    struct add a = {.e = open_port(replica->port, PATIENCE_MS)};
+    CHECK_STATUS_ERR(stats_of(a.e, "q", &res, &err), EMQ_OK, &err);
+    CHECK_INT(res.count[EMQ_WAITING], 1);
+    CHECK(res.read_only);
+    CHECK_STATUS(add_data(&a, S("1")), EMQ_E_REFUSED);
+    CHECK_TEXT(a.err, "read-only replica of 127.0.0.1:1");
+    (void)server_command(replica, "REPLICAOF NO ONE");
+    CHECK_STATUS_ERR(add_data(&a, S("1")), EMQ_OK, &a.err);
+    CHECK_STATUS_ERR(stats_of(a.e, "q", &res, &err), EMQ_OK, &err);
+    CHECK(!res.read_only);
+    CHECK_INT(res.count[EMQ_WAITING], 2);
+    a.e->ops->close(a.e);
     server_end(replica);
 }
 
@@ -317,6 +377,13 @@ EMQ_TEST(error_replies_of_old_and_new_servers_mean_the_same)
          EMQ_E_STORE, "user_script:2: attempt to index a nil value"},
         {"NOSCRIPT No matching script.", RD_LOAD, EMQ_E_UNAVAIL, "No matching"},
         {"NOPERM this user has no permissions", RD_FINAL, EMQ_E_REFUSED, "this user"},
+        {"ERR The user executing the script can't access at least one of the keys mentioned in the "
+         "command arguments script: 1f, on @user_script:3.",
+         RD_FINAL, EMQ_E_REFUSED, "The user executing the script can't access at least one"},
+        {"ERR ACL failure in script: No permissions to access a key script: 1f, on @user_script:3.",
+         RD_FINAL, EMQ_E_REFUSED, "ACL failure in script: No permissions to access a key"},
+        {"ERR value is not an integer or out of range script: 1f, on @user_script:3.", RD_FINAL,
+         EMQ_E_INVALID, "value is not an integer"},
         {"ERR max number of clients reached", RD_AGAIN, EMQ_E_UNAVAIL, "max number"},
         {"EMQ sequence 3 is behind 5", RD_FINAL, EMQ_E_INVALID, "sequence 3 is behind 5"},
         {"EMQCORRUPT no fence", RD_FINAL, EMQ_E_CORRUPT, "no fence"},
@@ -424,9 +491,14 @@ EMQ_TEST(urls_that_can_not_be_meant_are_refused_without_their_password)
     static const struct {
         const char *url, *text;
     } cases[] = {
-        {"redis://u:hush@h:0", "no host"},
-        {"redis://u:hush@h:65536", "no host"},
-        {"redis://u:hush@h:x", "no host"},
+        {"redis://u:hush@h:0", "\"h:\" is not followed by a port"},
+        {"redis://u:hush@h:65536", "\"h:\" is not followed by a port"},
+        {"redis://u:hush@h:x", "\"h:\" is not followed by a port"},
+        {"redis://u:hush", "\"u:\" is not followed by a port"},
+        {"redis://h/u:hush", "\"...\" is no database number"},
+        {"redis://u:p?hush=1@h", "\"u:\" is not followed by a port"},
+        {"redis://u:1?hush=1@h", "a '?' of a password"},
+        {"redis://u?hush!=1", "?...= is not known here"},
         {"redis://u:hush@[::1", "no host"},
         {"redis://u:hush@:1", "no host"},
         {"redis://u:hush@h/x", "no database number"},

@@ -265,7 +265,7 @@ REDIS_TEST(a_retry_that_is_due_behind_thousands_of_delayed_jobs_is_known)
     retry_ok(t, must_take(t, "q"), 200000);
     CHECK_STATUS(FX_CALL(t, stats, &req, &res), EMQ_OK); /* not asked to look everywhere */
     CHECK_INT(res.retry_delayed, 0);
-    req.any_retry = true;
+    req.ending = true;
     CHECK_STATUS(FX_CALL(t, stats, &req, &res), EMQ_OK);
     CHECK(res.retry_delayed > 0);
 }

@@ -7,8 +7,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define CHECK_TEXT(error, part) check_has(emq_cstr((error).text), part, __FILE__, __LINE__)
-
 static struct server *start(void)
 {
     return START(.tls = true);

@@ -389,12 +389,25 @@ EMQ_TEST(who_reads_for_all_may_be_interrupted_and_another_goes_on)
 
 /* ---- links that break ---------------------------------------------------------------------------- */
 
+/* A wait on this handle is ended by what another adds. */
+static void hears_an_add(struct waiter *w, struct emq__engine *e, const char *name)
+{
+    struct emq__engine *other = open_port(the_server()->port, PATIENCE_MS);
+
+    ready(w, e, name);
+    begin(w);
+    until_blocked(1);
+    must_add_to(other, "q");
+    CHECK_STATUS_ERR(end(w), EMQ_OK, &w->err);
+    other->ops->close(other);
+}
+
 EMQ_TEST(a_wait_whose_connection_is_killed_says_look_and_the_next_one_works)
 {
     const char *names[] = {"q", "q:events"};
 
     for (int k = 0; k < 2; k++) {
-        struct emq__engine *e = open_fresh(), *other;
+        struct emq__engine *e = open_fresh();
         struct waiter w;
         ready(&w, e, names[k]);
         (void)wait_ms(&w, 1); /* events: where the stream ends */
@@ -404,14 +417,8 @@ EMQ_TEST(a_wait_whose_connection_is_killed_says_look_and_the_next_one_works)
         (void)SERVER_DO("CLIENT KILL TYPE normal SKIPME yes");
         emq_status s = end(&w);
         CHECK(s == EMQ_OK || (k == 1 && s == EMQ_TIMEOUT));
-        other = open_port(the_server()->port, PATIENCE_MS);
-        ready(&w, e, names[k]);
-        begin(&w);
-        until_blocked(1);
-        must_add_to(other, "q");
-        CHECK_STATUS_ERR(end(&w), EMQ_OK, &w.err);
+        hears_an_add(&w, e, names[k]);
         e->ops->close(e);
-        other->ops->close(other);
     }
 }
 
@@ -435,16 +442,10 @@ EMQ_TEST(a_wait_on_a_half_open_link_is_over_in_time_and_works_again_later)
             CHECK(since(start) < 5000);
         }
         proxy_stall(&p, false);
-        struct emq__engine *other = open_port(the_server()->port, PATIENCE_MS);
         emq_status s = wait_ms(&w, 1);
         CHECK(s != EMQ_CANCELLED);
-        ready(&w, e, names[k]);
-        begin(&w);
-        until_blocked(1);
-        must_add_to(other, "q");
-        CHECK_STATUS_ERR(end(&w), EMQ_OK, &w.err);
+        hears_an_add(&w, e, names[k]);
         e->ops->close(e);
-        other->ops->close(other);
         proxy_end(&p);
     }
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "engine/redis/admin.h"
+#include "engine/redis/ground.h"
 
 #include <stdio.h>
 
@@ -105,6 +106,7 @@ static emq_status stats_script(struct emq__engine *e, const struct emq__stats_re
     struct rd_args *a = rd_args_new(e, RD_LUA_stats, req->prefix, req->queue, mem);
 
     rd_arg_str(a, seen);
+    rd_arg_str(a, req->ending ? emq_strn(&"012"[req->mode], 1) : (emq_str){0});
     return rd_eval(a, r, err);
 }
 
@@ -138,8 +140,10 @@ emq_status rd_stats(struct emq__engine *e, const struct emq__stats_req *req,
     if (s != EMQ_OK)
         return s;
     res->now_ms = rd_i64(rd_at(r, 0));
-    rd_stats_read(r, 1, res);
-    if (req->any_retry && res->count[EMQ_DELAYED] > STATS_SLICE)
+    res->takeable = rd_i64(rd_at(r, 1)) != 0;
+    rd_stats_read(r, 2, res);
+    res->read_only = rd_may_write(rd_of(e), NULL) == EMQ_E_REFUSED;
+    if (req->ending && res->count[EMQ_DELAYED] > STATS_SLICE)
         return look_for_retries(e, req, res, mem, err);
     return EMQ_OK;
 }
@@ -249,6 +253,22 @@ static int by_name(const void *a, const void *b)
     return emq__str_cmp(*(const emq_str *)a, *(const emq_str *)b);
 }
 
+/* Is it "<type>:<name>", no queue's? Who misses the queue reads why. A key that has gone meanwhile has no type. */
+static bool tell_foreign(const struct rd_engine *e, emq_str prefix, emq_str name)
+{
+    const char *colon = memchr(name.ptr, ':', name.len);
+
+    if (!colon)
+        return false;
+    emq_str is = emq_strn(name.ptr, (size_t)(colon - name.ptr));
+    if (!emq__str_is(is, "none"))
+        emq__log_write(&e->log, EMQ_LOG_WARN,
+                       "the key \"%.*s%s:meta\" is a %.*s and not a hash: it belongs to something "
+                       "else, and is not listed",
+                       EMQ_STR_ARG(prefix), colon, EMQ_STR_ARG(is));
+    return true;
+}
+
 /* All names of one node behind those that are there. */
 static emq_status queues_of(struct emq__engine *e, emq_str prefix, size_t node, size_t *cap,
                             struct emq__queues_res *res, struct emq__arena *mem, emq_error *err)
@@ -273,7 +293,8 @@ static emq_status queues_of(struct emq__engine *e, emq_str prefix, size_t node, 
                 res->names = wider;
                 *cap *= 2;
             }
-            res->names[res->n++] = rd_str(rd_at(r, i));
+            if (!tell_foreign(rd_of(e), prefix, rd_str(rd_at(r, i))))
+                res->names[res->n++] = rd_str(rd_at(r, i));
         }
     } while (!emq__str_is(cursor, "0") && cursor.len);
     return EMQ_OK;

@@ -42,7 +42,6 @@ void rd_arg_take(struct rd_args *a, struct emq__engine *e, emq_str prefix, emq_s
 /* The script answers the record as it was before it was handed out. */
 static void hand_out(struct emq__job *j, const struct emq__take *t, emq_str worker, int64_t now_ms)
 {
-    j->fence = rd_fence_of(j->token);
     j->attempts_started++;
     j->processed_at_ms = now_ms;
     j->processed_by = worker;
@@ -63,13 +62,13 @@ static struct emq__job *read_row(const struct rd_reply *row, const struct rd_han
         {.type = RD_STR, .s = EMQ_STR_INIT("delay")},
         {.type = RD_STR, .s = EMQ_STR_INIT("priority")},
     };
-    enum { FIELDS = EMQ_ARRAY_LEN(fields), NEW = FIELDS + 3 };
+    enum { FIELDS = EMQ_ARRAY_LEN(fields), NEW = FIELDS + 3, AGAIN = 5 };
     const struct rd_reply *pairs[2 * FIELDS];
     struct rd_reply hash = {.type = RD_ARR, .items = pairs, .n = 2 * FIELDS};
     struct rd_job_extra x = {.prefix = by->prefix,
                              .queue = by->queue,
                              .id = rd_str(rd_at(row, 0)),
-                             .token = rd_str(rd_at(row, row->n - 1)),
+                             .token = rd_str(rd_at(row, row->n == AGAIN ? 3 : row->n - 1)),
                              .lock_left_ms = rd_i64(rd_at(row, 1)),
                              .state = EMQ_ACTIVE};
 
@@ -78,7 +77,9 @@ static struct emq__job *read_row(const struct rd_reply *row, const struct rd_han
         pairs[2 * i + 1] = rd_at(row, i + 2);
     }
     struct emq__job *j = rd_job_read(row->n == NEW ? &hash : rd_at(row, 2), &x, mem);
-    if (j && x.token.len > 0)
+    if (j)
+        j->fence = rd_fence_of(j->token);
+    if (j && row->n != AGAIN)
         hand_out(j, by->take, worker, by->now_ms);
     return j;
 }

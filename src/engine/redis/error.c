@@ -7,9 +7,13 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "engine/engine.h"
 #include "engine/redis/url.h"
 
 #include <string.h>
+
+#define HELD          "EMQHELD" /* and the id of a job */
+#define ADVICE_NOPERM "this user may not do that: see ACL SETUSER"
 
 static const struct {
     const char *code;
@@ -30,16 +34,18 @@ static const struct {
     {"OOM", RD_FINAL, EMQ_E_FULL,
      "the server is out of memory and nothing was changed: remove jobs or raise maxmemory"},
     {"MISCONF", RD_FINAL, EMQ_E_FULL, "the server can't write its disk and takes no writes"},
-    {"NOAUTH", RD_FINAL, EMQ_E_REFUSED, "it wants a password: redis://user:password@host"},
+    {"NOAUTH", RD_FINAL, EMQ_E_REFUSED,
+     "it wants a password: write user:password@ before the host (for sentinels "
+     "?sentinel_password=)"},
     {"WRONGPASS", RD_FINAL, EMQ_E_REFUSED, "user or password are wrong"},
-    {"NOPERM", RD_FINAL, EMQ_E_REFUSED, "this user may not do that: see ACL SETUSER"},
+    {"NOPERM", RD_FINAL, EMQ_E_REFUSED, ADVICE_NOPERM},
     {"DENIED", RD_FINAL, EMQ_E_REFUSED, "the server refuses clients of other hosts"},
     {"CROSSSLOT", RD_FINAL, EMQ_E_INVALID, "the queues of one call must share a hash tag"},
     {"WRONGTYPE", RD_FINAL, EMQ_E_INVALID, "a key of the queue belongs to something else"},
     {"EMQ", RD_FINAL, EMQ_E_INVALID, ""},
     {"EMQCORRUPT", RD_FINAL, EMQ_E_CORRUPT, ""},
     {"EMQFULL", RD_FINAL, EMQ_E_FULL, ""},
-    {"EMQBUSY", RD_FINAL, EMQ_E_BUSY, ""},
+    {HELD, RD_FINAL, EMQ_E_BUSY, ""},
 };
 
 /* Of the code ERR, by how the text goes on. */
@@ -57,12 +63,21 @@ static const struct {
     {"DB index is out of range", RD_FINAL, EMQ_E_INVALID, "the server has fewer databases"},
     {"This instance has cluster support disabled", RD_FINAL, EMQ_E_INVALID,
      "it is no cluster: write redis: instead of redis+cluster:"},
+    {"The user executing the script can't", RD_FINAL, EMQ_E_REFUSED, ADVICE_NOPERM},
+    {"ACL failure in script", RD_FINAL, EMQ_E_REFUSED, ADVICE_NOPERM},
+    {"value is not an integer", RD_FINAL, EMQ_E_INVALID, "a key of the queue holds no number"},
+    {"hash value is not an integer", RD_FINAL, EMQ_E_INVALID, "a key of the queue holds no number"},
     {"SELECT is not allowed", RD_FINAL, EMQ_E_INVALID, "a cluster has no databases but 0"},
 };
 
 static emq_str skip(emq_str s, size_t n)
 {
     return n < s.len ? emq_strn(s.ptr + n, s.len - n) : emq_strn("", 0);
+}
+
+static bool holds(emq_str s, const char *word)
+{
+    return memmem(s.ptr, s.len, word, strlen(word)) != NULL;
 }
 
 static emq_str unwrap(emq_str s)
@@ -82,11 +97,14 @@ static emq_str unwrap(emq_str s)
 /* Without " script: <sha>, on @user_script:7.", which newer servers add. */
 static emq_str without_place(emq_str s)
 {
-    const char *at = memmem(s.ptr, s.len, " script: ", 9);
+    static const char mark[] = " script: ";
+    const size_t n = sizeof mark - 1;
 
-    return at && memmem(at, s.len - (size_t)(at - s.ptr), "@user_script", 12)
-               ? emq_strn(s.ptr, (size_t)(at - s.ptr))
-               : s;
+    /* The last one: the text may have "script:" itself. */
+    for (size_t at = s.len; at-- > 0;)
+        if (s.len - at > n && memcmp(s.ptr + at, mark, n) == 0)
+            return holds(skip(s, at), "@user_script") ? emq_strn(s.ptr, at) : s;
+    return s;
 }
 
 static emq_str first_word(emq_str s)
@@ -127,12 +145,8 @@ static void read_plain(struct rd_said *out)
     }
 }
 
-void rd_error_read(emq_str reply, struct rd_said *out)
+static void read_code(emq_str code, struct rd_said *out)
 {
-    emq_str s = unwrap(reply), code = first_word(s);
-
-    *out = (struct rd_said){
-        .verdict = RD_FINAL, .status = EMQ_E_STORE, .advice = "", .text = without_place(s)};
     for (size_t i = 0; i < EMQ_ARRAY_LEN(codes); i++) {
         if (!emq__str_is(code, codes[i].code))
             continue;
@@ -140,7 +154,6 @@ void rd_error_read(emq_str reply, struct rd_said *out)
         out->status = codes[i].status;
         out->advice = codes[i].advice;
         out->text = skip(out->text, code.len + 1);
-        out->wrong_type = emq__str_is(code, "WRONGTYPE");
         out->out_of_memory = emq__str_is(code, "OOM");
         if (out->verdict == RD_MOVED || out->verdict == RD_ASK)
             read_addr(out->text, &out->addr);
@@ -152,11 +165,27 @@ void rd_error_read(emq_str reply, struct rd_said *out)
     }
 }
 
+void rd_error_read(emq_str reply, struct rd_said *out)
+{
+    emq_str s = unwrap(reply), code = first_word(s);
+
+    *out = (struct rd_said){
+        .verdict = RD_FINAL, .status = EMQ_E_STORE, .advice = "", .text = without_place(s)};
+    read_code(code, out);
+    out->held = emq__str_is(code, HELD);
+    out->wrong_type = emq__str_is(code, "WRONGTYPE") ||
+                      (out->status == EMQ_E_INVALID && holds(out->text, "not an integer"));
+    out->key_denied = out->status == EMQ_E_REFUSED && holds(out->text, "key");
+}
+
 emq_status rd_error_fail(const struct rd_said *said, const struct rd_addr *at, const char *act,
                          emq_error *err)
 {
     char addr[RD_ADDR_TEXT_MAX];
 
+    if (said->held)
+        return emq__fail(err, said->status, 0, act, EMQ__TEXT_HELD_BY_STAGE,
+                         EMQ_STR_ARG(said->text));
     if (said->advice[0] == '\0' && said->status != EMQ_E_STORE)
         return emq__fail(err, said->status, 0, act, "%.*s", EMQ_STR_ARG(said->text));
     if (said->advice[0] == '\0')

@@ -22,7 +22,10 @@ struct rd_said {
     const char *advice; /* what it means or what to do; "" */
     emq_str
         text; /* the server's, without what it says about the script; may have a last word cut off */
-    bool wrong_type, out_of_memory;
+    bool wrong_type; /* of a key, or of a number in it */
+    bool key_denied; /* the user may not reach a key */
+    bool out_of_memory;
+    bool held;           /* `text` is the id of a job that belongs to another stage */
     struct rd_addr addr; /* MOVED, ASK; an empty host: the one that was asked */
 };
 void rd_error_read(emq_str reply, struct rd_said *out);

@@ -2,20 +2,31 @@
  *
  * Keys of a queue that belong to something else. A script that meets one can't take back what it wrote before,
  * so they are looked for before a handle's first act on a queue; and again when a script has met one all the
- * same, since the server does not say which one it was.
+ * same, since the server does not say which one it was, nor which one a user may not reach.
  */
 #include "engine/redis/script.h"
 
 #include "base/error.h"
 #include "base/map.h"
+#include "base/str.h"
 
-static emq_status look(const struct rd_args *a, const struct rd_reply **found, emq_error *err)
+enum { WORDS_MAX = 100 };
+
+/* of: whose words may be names of jobs; NULL = only the queue's own keys. */
+static emq_status look(const struct rd_about *about, const struct rd_cmd *of, bool denied,
+                       const struct rd_reply **found, emq_error *err)
 {
     const struct rd_reply *r = NULL;
-    struct rd_args *types = rd_args_new(&a->e->base, RD_LUA_types, a->prefix, a->queue, a->mem);
+    struct rd_args *types =
+        rd_args_new(&about->e->base, RD_LUA_types, about->prefix, about->queue, about->mem);
+    emq_str words[WORDS_MAX];
 
+    rd_arg_i64(types, denied);
+    /* Whether a key that the user may not reach is there can't be known: not of any word. */
+    for (size_t i = 0, n = of && !denied ? rd_cmd_words(of, words, WORDS_MAX) : 0; i < n; i++)
+        rd_arg_str(types, words[i]);
     if (types) {
-        types->what = a->what;
+        types->what = about->what;
         types->goes_on = false; /* it writes nothing */
     }
     emq_status s = rd_eval(types, &r, err);
@@ -23,13 +34,19 @@ static emq_status look(const struct rd_args *a, const struct rd_reply **found, e
     return s;
 }
 
-static emq_status name_it(const struct rd_args *a, const struct rd_reply *found, emq_error *err)
+static emq_status name_it(const struct rd_about *about, const struct rd_reply *found,
+                          emq_error *err)
 {
     emq_str key = rd_str(rd_at(found, 1)), is = rd_str(rd_at(found, 2)),
             want = rd_str(rd_at(found, 3));
 
+    if (is.len == 0)
+        return emq__fail(err, EMQ_E_REFUSED, 0, about->what,
+                         "this user may not reach the key \"%.*s\": allow it all keys of the "
+                         "prefix, ~%.*s:* (ACL SETUSER)",
+                         EMQ_STR_ARG(key), EMQ_STR_ARG(about->prefix));
     return emq__fail(
-        err, EMQ_E_INVALID, 0, a->what,
+        err, EMQ_E_INVALID, 0, about->what,
         "the key \"%.*s\" is a %.*s and not a %.*s: it belongs to something else; move it "
         "away, or use another prefix",
         EMQ_STR_ARG(key), EMQ_STR_ARG(is), EMQ_STR_ARG(want));
@@ -39,30 +56,57 @@ emq_status rd_queue_looked_at(struct rd_args *a, emq_error *err)
 {
     if (!a->writes || a->queue.len == 0)
         return EMQ_OK;
+    const struct rd_about about = {a->e, a->prefix, a->queue, a->what, a->mem};
     uint64_t hash = emq__hash(a->prefix) * 31 + emq__hash(a->queue);
     _Atomic uint64_t *seen = &a->e->seen[hash % RD_SEEN];
     const struct rd_reply *found;
 
     if (atomic_load(seen) == hash)
         return EMQ_OK;
-    emq_status s = look(a, &found, err);
+    emq_status s = look(&about, NULL, false, &found, err);
     if (found)
-        return name_it(a, found, err);
+        return name_it(&about, found, err);
     if (s == EMQ_OK)
         atomic_store(seen, hash);
     return s;
 }
 
-emq_status rd_script_failed(const struct rd_args *a, const struct rd_said *said, size_t node,
-                            emq_error *err)
+bool rd_explained(const struct rd_about *about, const struct rd_cmd *of, const struct rd_said *said,
+                  emq_status *s, emq_error *err)
 {
     const struct rd_reply *found;
 
+    if (about->queue.len == 0 || !(said->wrong_type || said->key_denied))
+        return false;
+    *s = look(about, of, said->key_denied, &found, err);
+    if (found)
+        *s = name_it(about, found, err);
+    return found != NULL;
+}
+
+/* The look itself was refused: it has one key. */
+static emq_status meta_denied(const struct rd_args *a, emq_error *err)
+{
+    return emq__fail(err, EMQ_E_REFUSED, 0, a->what,
+                     "this user may not reach the key \"%.*s:%.*s:meta\": allow it all keys of the "
+                     "prefix, ~%.*s:* (ACL SETUSER)",
+                     EMQ_STR_ARG(a->prefix), EMQ_STR_ARG(a->queue), EMQ_STR_ARG(a->prefix));
+}
+
+emq_status rd_script_failed(const struct rd_args *a, const struct rd_said *said, size_t node,
+                            emq_error *err)
+{
+    const struct rd_about about = {a->e, a->prefix, a->queue, a->what, a->mem};
+    emq_status s = EMQ_OK;
+
+    if (a->n_keys > 0 && a->script == RD_LUA_types && said->key_denied)
+        return meta_denied(a, err);
+    if (a->script != RD_LUA_types && rd_explained(&about, &a->cmd, said, &s, err))
+        return s;
+    if (said->key_denied && s == EMQ_E_REFUSED)
+        return s; /* of the look */
     if (!said->wrong_type || a->n_keys == 0 || a->script == RD_LUA_types)
         return rd_error_fail(said, &rd_node_at(a->e, node)->addr, a->what, err);
-    (void)look(a, &found, NULL);
-    if (found)
-        return name_it(a, found, err);
     return emq__fail(err, EMQ_E_INVALID, 0, a->what,
                      "a key of the queue \"%.*s\" under the prefix \"%.*s\" belongs to something "
                      "else: %.*s",

@@ -109,7 +109,8 @@ struct rd_engine {
     int64_t io_timeout_ms;
     pid_t pid; /* of the process that opened it */
     bool opened;
-    char name[128]; /* of its connections */
+    atomic_bool replica; /* read-only, as last seen */
+    char name[128];      /* of its connections */
 
     bool cluster;
     pthread_mutex_t nodes_mu; /* guards adding to nodes, slots_at */
@@ -168,6 +169,8 @@ emq_status rd_where(struct rd_engine *e, const struct rd_link *l, struct emq__mo
 emq_status rd_info_read(struct rd_engine *e, emq_error *err);
 /* "name:value\r\n" of INFO's text; "" when it is not there. */
 emq_str rd_info_field(emq_str text, const char *name);
+/* E_REFUSED on a read-only replica, as which it was opened and which it still is. */
+emq_status rd_may_write(struct rd_engine *e, emq_error *err);
 
 /* ---- script.c ------------------------------------------------------------------------------------ */
 

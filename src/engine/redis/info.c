@@ -78,38 +78,71 @@ static void tell(const struct rd_engine *e, emq_str info)
             EMQ_STR_ARG(policy));
 }
 
-emq_status rd_info_read(struct rd_engine *e, emq_error *err)
+/* INFO's text; "" when the user may not read it. */
+static emq_status ask_info(struct rd_engine *e, struct emq__arena *mem, emq_str *info,
+                           emq_error *err)
 {
-    struct emq__arena mem = {0};
     const struct rd_reply *r = NULL;
     struct rd_cmd cmd;
     emq_error why = {0};
 
-    rd_cmd_init(&cmd, &mem);
+    *info = EMQ_STR_LIT("");
+    rd_cmd_init(&cmd, mem);
     rd_cmd_text(&cmd, "INFO");
-    emq_status s = rd_command(e, rd_nth_master(e, 0), &cmd, &mem, &r, &why);
-    emq_str info = s == EMQ_OK ? rd_str(r) : EMQ_STR_LIT("");
+    emq_status s = rd_command(e, rd_nth_master(e, 0), &cmd, mem, &r, &why);
     if (s == EMQ_E_REFUSED && r && emq__str_starts(rd_str(r), "NOPERM")) {
         emq__log_write(
             &e->log, EMQ_LOG_WARN,
             "this user may not read INFO: the server's version and settings are unknown");
-        s = EMQ_OK;
+        return EMQ_OK;
     }
     if (s == EMQ_OK)
-        s = check_version(info, &why);
-    if (s == EMQ_OK && e->cfg.mode == RD_PLAIN &&
-        emq__str_is(rd_info_field(info, "role"), "slave") &&
-        !emq__str_is(rd_info_field(info, "slave_read_only"), "0"))
-        s = emq__fail(&why, EMQ_E_REFUSED, 0, "open",
-                      "the server is a read-only replica of %.*s:%.*s: name the primary, or use "
-                      "redis+sentinel:",
-                      EMQ_STR_ARG(rd_info_field(info, "master_host")),
-                      EMQ_STR_ARG(rd_info_field(info, "master_port")));
+        *info = rd_str(r);
+    else if (err)
+        *err = why;
+    return s;
+}
+
+/* Sentinels and clusters are asked for the primary. */
+static bool is_replica(const struct rd_engine *e, emq_str info)
+{
+    return e->cfg.mode == RD_PLAIN && emq__str_is(rd_info_field(info, "role"), "slave") &&
+           !emq__str_is(rd_info_field(info, "slave_read_only"), "0");
+}
+
+emq_status rd_may_write(struct rd_engine *e, emq_error *err)
+{
+    struct emq__arena mem = {0};
+    emq_str info;
+
+    if (!atomic_load(&e->replica))
+        return EMQ_OK;
+    emq_status s = ask_info(e, &mem, &info, err);
+    if (s == EMQ_OK)
+        atomic_store(&e->replica, is_replica(e, info));
+    if (s == EMQ_OK && atomic_load(&e->replica))
+        s = emq__fail(
+            err, EMQ_E_REFUSED, 0, "write",
+            "the server is a read-only replica of %.*s:%.*s, which can only be looked at: "
+            "name the primary, or use redis+sentinel:",
+            EMQ_STR_ARG(rd_info_field(info, "master_host")),
+            EMQ_STR_ARG(rd_info_field(info, "master_port")));
+    emq__arena_free(&mem);
+    return s;
+}
+
+emq_status rd_info_read(struct rd_engine *e, emq_error *err)
+{
+    struct emq__arena mem = {0};
+    emq_str info;
+
+    emq_status s = ask_info(e, &mem, &info, err);
+    if (s == EMQ_OK)
+        s = check_version(info, err);
     if (s == EMQ_OK) {
         tell(e, info);
         e->cluster = e->cluster || emq__str_is(rd_info_field(info, "cluster_enabled"), "1");
-    } else if (err) {
-        *err = why;
+        atomic_store(&e->replica, is_replica(e, info));
     }
     emq__arena_free(&mem);
     return s;

@@ -10,8 +10,8 @@
  *   ARGV[2]  B, "P:Q:", in front of BullMQ's keys
  *   ARGV[3]  X, "P::emq:Q:", in front of our private keys, each of which has a TTL
  * and then its own, from ARGV[4] on. It answers an array whose first member is the store's now_ms, or an
- * error: "EMQ text" becomes EMQ_E_INVALID, "EMQCORRUPT text" EMQ_E_CORRUPT, "EMQFULL text" EMQ_E_FULL, "EMQBUSY text"
- * EMQ_E_BUSY, each with that text; it may be answered only as long as nothing was written.
+ * error: "EMQ text" becomes EMQ_E_INVALID, "EMQCORRUPT text" EMQ_E_CORRUPT, "EMQFULL text" EMQ_E_FULL, each
+ * with that text, and "EMQHELD id" EMQ_E_BUSY with EMQ__TEXT_HELD_BY_STAGE; it may be answered only as long as nothing was written.
  *
  * The fork check, tickets for waiting workers, `wait` and `wake` are not the acts' affair.
  */

@@ -146,3 +146,33 @@ void rd_cmd_end(struct rd_cmd *c, const emq_str *front, size_t n_front)
     c->bytes += at - c->iov[0].iov_len;
     c->iov[0] = (struct iovec){.iov_base = head, .iov_len = at};
 }
+
+/* Short arguments are whole in one piece; of a long one the count ends a piece, and its bytes are the next. */
+size_t rd_cmd_words(const struct rd_cmd *c, emq_str *out, size_t cap)
+{
+    size_t n = 0;
+    bool skip = false;
+
+    for (int i = 1; i < c->n_iov; i++) {
+        const char *p = c->iov[i].iov_base, *end = p + c->iov[i].iov_len;
+        if (skip) {
+            skip = false;
+            continue;
+        }
+        while (p < end) {
+            size_t len = 0;
+            if (*p != '$') { /* the end of a long one */
+                p += 2;
+                continue;
+            }
+            for (p++; *p != '\r'; p++)
+                len = len * 10 + (size_t)(*p - '0');
+            p += 2;
+            skip = p == end;
+            if (!skip && len >= 1 && len <= 255 && n < cap)
+                out[n++] = emq_strn(p, len);
+            p = skip ? end : p + len + 2;
+        }
+    }
+    return n;
+}

@@ -323,9 +323,11 @@ static emq_status eval(struct rd_args *a, size_t node, bool fixed, const struct 
             *err = a->why;
         return a->refused;
     }
-    emq_status looked = rd_queue_looked_at(a, err);
-    if (looked != EMQ_OK)
-        return looked;
+    emq_status may = a->writes ? rd_may_write(a->e, err) : EMQ_OK;
+    if (may == EMQ_OK)
+        may = rd_queue_looked_at(a, err);
+    if (may != EMQ_OK)
+        return may;
     emq_error mine;
     struct job j = {.e = a->e,
                     .args = a,

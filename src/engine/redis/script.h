@@ -33,6 +33,18 @@ emq_str rd_private_key(const struct rd_args *a, const char *suffix);
 emq_status rd_script_failed(const struct rd_args *a, const struct rd_said *said, size_t node,
                             emq_error *err);
 
+/* What failed: an act on a queue. */
+struct rd_about {
+    struct rd_engine *e;
+    emq_str prefix, queue;
+    const char *what; /* the act, for messages */
+    struct emq__arena *mem;
+};
+/* Names the key that has the wrong type, or that the user may not reach: true, and *s. Looks at the queue's
+ * keys, and at those of what may be jobs among the words of `of`, NULL = no command. */
+bool rd_explained(const struct rd_about *about, const struct rd_cmd *of, const struct rd_said *said,
+                  emq_status *s, emq_error *err);
+
 /* Before the first act of a handle on a queue: does one of its keys belong to something else? */
 emq_status rd_queue_looked_at(struct rd_args *a, emq_error *err);
 

@@ -2,11 +2,31 @@
  *
  * Sentinels: who is the primary now. Asked anew for each connection; whichever of them answers will do.
  */
+#include "engine/redis/error.h"
 #include "engine/redis/ground.h"
 
 #include "base/error.h"
+#include "base/str.h"
 
 #include <string.h>
+
+/* It answered with an error. A handle that is open goes on asking: its sentinels may come back. */
+static emq_status refused(const struct rd_engine *e, const struct rd_addr *sentinel, emq_str reply,
+                          emq_error *err)
+{
+    char at[RD_ADDR_TEXT_MAX];
+    emq_status wrong = e->opened ? EMQ_E_UNAVAIL : EMQ_E_INVALID;
+    struct rd_said said;
+
+    rd_error_read(reply, &said);
+    if (emq__str_starts(said.text, "unknown command"))
+        return emq__fail(
+            err, wrong, 0, "sentinel",
+            "%s is no sentinel: write redis: for a server of its own, or the address of "
+            "a sentinel, which has mostly port 26379",
+            rd_addr_text(sentinel, at));
+    return rd_error_fail(&said, sentinel, "sentinel", err);
+}
 
 static emq_status ask(struct rd_engine *e, const struct rd_addr *sentinel, struct emq__mono end,
                       struct rd_addr *out, emq_error *err)
@@ -31,10 +51,11 @@ static emq_status ask(struct rd_engine *e, const struct rd_addr *sentinel, struc
     if (s != EMQ_OK) {
         s = emq__fail(err, s, why.native, "sentinel", "%s: %s", rd_addr_text(sentinel, at),
                       why.text);
+    } else if (r->type == RD_ERR) {
+        s = refused(e, sentinel, r->s, err);
     } else if (host.len == 0 || host.len > RD_HOST_MAX || port < 1 || port > 65535) {
-        s = emq__fail(err, EMQ_E_UNAVAIL, 0, "sentinel", "%s knows no primary \"%.*s\"%s%.*s",
-                      rd_addr_text(sentinel, at), EMQ_STR_ARG(e->cfg.primary),
-                      r->type == RD_ERR ? ": " : "", EMQ_STR_ARG(rd_str(r)));
+        s = emq__fail(err, EMQ_E_UNAVAIL, 0, "sentinel", "%s knows no primary \"%.*s\"",
+                      rd_addr_text(sentinel, at), EMQ_STR_ARG(e->cfg.primary));
     } else {
         memcpy(out->host, host.ptr, host.len);
         out->host[host.len] = '\0';

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "model/check.h"
 
 #include <string.h>
 
@@ -116,15 +115,32 @@ static emq_status read_user(struct rd_config *c, emq_str *rest, bool local, stru
 
 static emq_status read_db(struct rd_config *c, emq_str text, emq_error *err)
 {
+    char shown[EMQ__SHOWN_MAX];
+
     if (!emq__str_to_i64(text, &c->db) || c->db < 0 || c->db > DB_MAX)
-        return FAIL("\"%.*s\" is no database number: 0 to %d are", EMQ_STR_ARG(text), DB_MAX);
+        return FAIL("\"%s\" is no database number: 0 to %d are", emq__url_shown(text, shown),
+                    DB_MAX);
     return EMQ_OK;
+}
+
+/* What stands behind a ':' may be the password of a URL without '@'. */
+static emq_status bad_host(emq_str text, emq_error *err)
+{
+    char shown[EMQ__SHOWN_MAX];
+    size_t colon = find(text, ':');
+
+    if (colon == 0 || colon == text.len || text.ptr[0] == '[')
+        return FAIL(
+            "\"%s\" is no host of 1 to %d bytes: write host, host:port or [v6 address]:port",
+            emq__url_shown(text, shown), RD_HOST_MAX);
+    return FAIL("\"%s:\" is not followed by a port, 1 to 65535: write host, host:port or "
+                "[v6 address]:port; user:password are followed by an '@'",
+                emq__url_shown(head_of(text, colon), shown));
 }
 
 static emq_status read_hosts(struct rd_config *c, emq_str text, emq_error *err)
 {
     uint16_t port = c->mode == RD_SENTINEL ? SENTINEL_PORT : PORT;
-    char shown[EMQ__SHOWN_MAX];
 
     if (text.len == 0)
         text = EMQ_STR_LIT("localhost");
@@ -134,8 +150,7 @@ static emq_status read_hosts(struct rd_config *c, emq_str text, emq_error *err)
         if (c->n_seeds == RD_SEEDS_MAX)
             return FAIL("more than %d hosts", RD_SEEDS_MAX);
         if (!rd_addr_read(&c->seeds[c->n_seeds], one, port))
-            return FAIL("\"%s\" is no host: write host, host:port or [v6 address]:port",
-                        emq__shown(one, shown));
+            return bad_host(one, err);
         c->n_seeds++;
         if (comma == text.len)
             break;
@@ -195,6 +210,8 @@ static emq_status read_param(struct rd_config *c, const struct emq__url_param *p
         {"sentinel_password", &c->sentinel_password, c->mode == RD_SENTINEL},
     };
 
+    char shown[EMQ__SHOWN_MAX];
+
     for (size_t i = 0; i < EMQ_ARRAY_LEN(texts); i++) {
         if (!emq__str_is(p->key, texts[i].name))
             continue;
@@ -211,8 +228,8 @@ static emq_status read_param(struct rd_config *c, const struct emq__url_param *p
     if (emq__str_is(p->key, "wait")) {
         if (!emq__str_to_i64(p->value, &c->wait_replicas) || c->wait_replicas < 0 ||
             c->wait_replicas > RD_REPLICAS_MAX)
-            return FAIL("?wait=%.*s: 0 to %d replicas may be waited for", EMQ_STR_ARG(p->value),
-                        RD_REPLICAS_MAX);
+            return FAIL("?wait=%s: 0 to %d replicas may be waited for",
+                        emq__url_shown(p->value, shown), RD_REPLICAS_MAX);
         return EMQ_OK;
     }
     if (emq__str_is(p->key, "insecure") && c->tls &&
@@ -220,10 +237,12 @@ static emq_status read_param(struct rd_config *c, const struct emq__url_param *p
         c->tls_config.insecure = emq__str_is(p->value, "1");
         return EMQ_OK;
     }
+    if (find(p->key, '@') < p->key.len || find(p->value, '@') < p->value.len)
+        return FAIL("a parameter that is not known has an '@': write a '?' of a password as %%3F");
     return FAIL(
-        "?%.*s= is not known here, or not with this value: ?db=N, ?wait=N and ?prefix= are; with "
+        "?%s= is not known here, or not with this value: ?db=N, ?wait=N and ?prefix= are; with "
         "rediss: also ?ca=, ?cert=, ?key=, ?insecure=1",
-        EMQ_STR_ARG(p->key));
+        emq__url_shown(p->key, shown));
 }
 
 emq_status rd_url_read(struct rd_config *c, const struct emq__url *url, struct emq__arena *mem,

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "engine/redis/error.h"
+#include "engine/redis/script.h"
 
 #include <errno.h>
 #include <string.h>
@@ -154,23 +154,6 @@ static emq_status moment(const struct rd_waiting *w)
     return rd_wait_look(w) == EMQ_CANCELLED ? EMQ_CANCELLED : EMQ_TIMEOUT;
 }
 
-emq_status rd_wait_refused(const struct rd_waiting *w, size_t node, const struct rd_reply *r,
-                           emq_error *err)
-{
-    struct emq__mono soon = emq__mono_add_ms(emq__mono_now(), RD_MOMENT_MS);
-    struct rd_said said;
-
-    rd_error_read(r->s, &said);
-    /* "UNBLOCKED": the server became a replica. */
-    if (said.verdict == RD_FINAL && !emq__str_starts(r->s, "UNBLOCKED"))
-        return rd_error_fail(&said, &rd_node_at(w->e, node)->addr, "wait", err);
-    if (w->e->cluster)
-        (void)rd_cluster_refresh(w->e, soon, NULL);
-    return moment(w);
-}
-
-/* ---- the act --------------------------------------------------------------------------------- */
-
 /* "<queue>:events" without its end; no queue's name has a colon. */
 static bool events_of(emq_str bell, emq_str *queue)
 {
@@ -181,6 +164,40 @@ static bool events_of(emq_str bell, emq_str *queue)
     *queue = emq_strn(bell.ptr, bell.len - n);
     return true;
 }
+
+/* One of the queues has a key of the wrong type, or one that the user may not reach. */
+static emq_status wait_failed(const struct rd_waiting *w, size_t node, const struct rd_said *said,
+                              emq_error *err)
+{
+    struct emq__arena mem = {0};
+    emq_status s = EMQ_OK;
+    bool known = false;
+
+    for (size_t i = 0; i < w->req->n && !known; i++) {
+        struct rd_about about = {w->e, w->req->prefix, w->req->queues[i], "wait", &mem};
+        (void)events_of(about.queue, &about.queue);
+        known = rd_explained(&about, NULL, said, &s, err);
+    }
+    emq__arena_free(&mem);
+    return known ? s : rd_error_fail(said, &rd_node_at(w->e, node)->addr, "wait", err);
+}
+
+emq_status rd_wait_refused(const struct rd_waiting *w, size_t node, const struct rd_reply *r,
+                           emq_error *err)
+{
+    struct emq__mono soon = emq__mono_add_ms(emq__mono_now(), RD_MOMENT_MS);
+    struct rd_said said;
+
+    rd_error_read(r->s, &said);
+    /* "UNBLOCKED": the server became a replica. */
+    if (said.verdict == RD_FINAL && !emq__str_starts(r->s, "UNBLOCKED"))
+        return wait_failed(w, node, &said, err);
+    if (w->e->cluster)
+        (void)rd_cluster_refresh(w->e, soon, NULL);
+    return moment(w);
+}
+
+/* ---- the act --------------------------------------------------------------------------------- */
 
 emq_status rd_wait(struct emq__engine *engine, const struct emq__wait_req *req,
                    struct emq__wait_res *res, struct emq__arena *mem, emq_error *err)

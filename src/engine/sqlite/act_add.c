@@ -180,9 +180,7 @@ static emq_status in_the_way(struct sq_tx *tx, struct add *a, struct sq_queue *q
         return s == EMQ_NOT_FOUND ? EMQ_OK : s;
     if (row.state == SQ_STAGED) {
         s = sq_stage_state(tx, q, &row, state, &gone, err);
-        if (s == EMQ_OK && gone)
-            s = sq_delete_rows(tx, row.jid, row.side, row.logs, err);
-        else if (s == EMQ_OK && *state == 0 && !(a->staged && row.ord1 == a->stage.sid))
+        if (s == EMQ_OK && !gone && *state == 0 && !(a->staged && row.ord1 == a->stage.sid))
             s = emq__fail(err, EMQ_E_BUSY, 0, "add", EMQ__TEXT_HELD_BY_STAGE, EMQ_STR_ARG(id));
     } else if (row.expires_at_ms > 0 && row.expires_at_ms <= tx->now_ms) {
         gone = true;

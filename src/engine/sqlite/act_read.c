@@ -111,6 +111,28 @@ emq_status sq_stats_fill(struct sq_tx *tx, const struct sq_queue *q, struct emq_
     return s;
 }
 
+/* Would a take of this mode find a job in line? A published stage that is still being put in its places has
+ * some that nobody has looked at. */
+static emq_status takeable(struct sq_tx *tx, const struct sq_queue *q, int32_t mode, bool *out,
+                           emq_error *err)
+{
+    emq_status s = EMQ_OK;
+
+    *out = q->publishing > 0 ||
+           (mode != EMQ_FIRE_AND_FORGET && q->count[EMQ_WAITING] + q->count[EMQ_PRIORITIZED] > 0);
+    for (int line = 0; s == EMQ_OK && mode == EMQ_FIRE_AND_FORGET && !*out && line < 2; line++) {
+        sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_stats_takeable, err);
+        if (!st)
+            return sq_no_stmt(err);
+        sq_bind_i64(st, 1, q->qid);
+        sq_bind_i64(st, 2, line == 0 ? EMQ_WAITING : EMQ_PRIORITIZED);
+        sq_bind_i64(st, 3, SQ_SLICE);
+        s = sq_step(tx->conn, st, out, "stats", err);
+        sqlite3_reset(st);
+    }
+    return s;
+}
+
 struct stats_arg {
     const struct emq__stats_req *req;
     struct emq__stats_res *res;
@@ -126,6 +148,8 @@ static emq_status stats_fn(struct sq_tx *tx, void *arg, emq_error *err)
     emq_status s = sq_queue_open(tx, a->req->prefix, a->req->queue, false, &q, err);
     if (s == EMQ_OK)
         s = sq_stats_fill(tx, &q, a->res, err);
+    if (s == EMQ_OK && a->req->ending)
+        s = takeable(tx, &q, a->req->mode, &a->res->takeable, err);
     sq_queue_close(&q);
     return s == EMQ_NOT_FOUND ? EMQ_OK : s;
 }

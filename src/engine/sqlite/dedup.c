@@ -231,6 +231,20 @@ static emq_status next_get(struct sq_tx *tx, const struct sq_queue *q, emq_str d
     return s;
 }
 
+/* The id may be held by what is left of a stage that was not published in time. */
+static emq_status make_room(struct sq_tx *tx, const struct sq_queue *q, emq_str id,
+                            struct emq__arena *mem, emq_error *err)
+{
+    struct sq_row row = {0};
+    int32_t state;
+    bool gone;
+    emq_status s = sq_row_get(tx, q, id, mem, &row, err);
+
+    if (s == EMQ_OK && row.state == SQ_STAGED)
+        return sq_stage_state(tx, q, &row, &state, &gone, err);
+    return s == EMQ_NOT_FOUND ? EMQ_OK : s;
+}
+
 emq_status sq_dedup_next_add(struct sq_tx *tx, struct sq_queue *q, emq_str dedup_id,
                              struct emq__arena *mem, emq_error *err)
 {
@@ -244,7 +258,9 @@ emq_status sq_dedup_next_add(struct sq_tx *tx, struct sq_queue *q, emq_str dedup
     if (!found)
         return drop(tx, q, SQ_SQL_dedup_delete, dedup_id, err);
     q->last_id++;
-    s = sq_insert_job(tx, q, &j, &exists, &state, err);
+    s = make_room(tx, q, j.id, mem, err);
+    if (s == EMQ_OK)
+        s = sq_insert_job(tx, q, &j, &exists, &state, err);
     for (; s == EMQ_OK && exists; q->last_id += exists) {
         j.id = emq__arena_printf(mem, "%lld", (long long)q->last_id);
         if (!j.id.ptr)

@@ -170,20 +170,24 @@ static emq_status read_url(struct sq *s, const struct emq__url *url, emq_error *
     static const char *const names[] = {
         [SQ_SYNC_OFF] = "off", [SQ_SYNC_NORMAL] = "normal", [SQ_SYNC_FULL] = "full"};
 
+    char shown[2][EMQ__SHOWN_MAX];
+
     s->sync = SQ_SYNC_FULL;
     for (size_t i = 0; i < url->n_params; i++) {
         emq_str key = url->params[i].key, value = url->params[i].value;
         bool known = emq__str_is(key, "prefix"); /* the client's */
-        for (int v = 0; !known && emq__str_is(key, "sync") && v < (int)EMQ_ARRAY_LEN(names); v++) {
+        bool is_sync = emq__str_is(key, "sync");
+        for (int v = 0; !known && is_sync && v < (int)EMQ_ARRAY_LEN(names); v++) {
             known = emq__str_is(value, names[v]);
             if (known)
                 s->sync = v;
         }
         if (!known)
             return emq__fail(err, EMQ_E_INVALID, 0, "open",
-                             "'?%.*s=%.*s' is not known: sqlite: takes ?sync=full, ?sync=normal, "
+                             "'?%s=%s' is not known: sqlite: takes ?sync=full, ?sync=normal, "
                              "?sync=off and ?prefix=",
-                             EMQ_STR_ARG(key), EMQ_STR_ARG(value));
+                             emq__url_shown(key, shown[0]),
+                             is_sync ? emq__url_shown(value, shown[1]) : "...");
     }
     return EMQ_OK;
 }

@@ -121,20 +121,20 @@ static int32_t state_to_be(int64_t delay_ms, int64_t priority)
 }
 
 emq_status sq_stage_state(struct sq_tx *tx, const struct sq_queue *q, const struct sq_row *row,
-                          int32_t *state, bool *expired, emq_error *err)
+                          int32_t *state, bool *gone, emq_error *err)
 {
     const int64_t v[] = {q->qid, row->ord1};
     int64_t published = 0, touched = 0;
     bool found;
     emq_status s = look(tx, SQ_SQL_stage_queue_is_published, v, 2, &published, &found, err);
 
-    *expired = false;
+    *gone = false;
     *state = published ? state_to_be(row->delay_ms, row->priority) : 0;
     if (s != EMQ_OK || published)
         return s;
     s = look(tx, SQ_SQL_stage_get_sid, &row->ord1, 1, &touched, &found, err);
-    *expired = !found || ended(tx, touched);
-    return s;
+    *gone = s == EMQ_OK && (!found || ended(tx, touched));
+    return *gone ? sq_delete_rows(tx, row->jid, row->side, row->logs, err) : s;
 }
 
 /* ---- placing ----------------------------------------------------------------------------------- */

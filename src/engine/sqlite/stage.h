@@ -49,10 +49,10 @@ emq_status sq_stage_save(struct sq_tx *tx, const struct sq_stage *stage, emq_err
 /* What the act added of one queue; by[] counts the states that they will have. */
 emq_status sq_stage_count(struct sq_tx *tx, const struct sq_stage *stage, const struct sq_queue *q,
                           const int64_t by[SQ_STATES], emq_error *err);
-/* What the state of a staged job is to others: 0 while its stage is not published. *expired: the
- * stage has ended, so the job is as good as absent. */
+/* What the state of a staged job is to others: 0 while its stage is not published. *gone: the stage has
+ * ended, and what was left of the job is removed here. */
 emq_status sq_stage_state(struct sq_tx *tx, const struct sq_queue *q, const struct sq_row *row,
-                          int32_t *state, bool *expired, emq_error *err);
+                          int32_t *state, bool *gone, emq_error *err);
 
 /* Puts the next jobs of published stages in their places, the oldest stage first, with their events: a
  * slice, at most SQ_SLICE jobs. Nothing when there is none. */

@@ -87,8 +87,7 @@ local function others()
     local gone = {}
     if h[1] then
       local since, of = string.match(h[1], "^(%d+) %d+ (.*)$")
-      if of == stage and since == began or call("LINDEX", of, "0") == "b" .. since or
-         call("LLEN", of .. ":" .. since) > 1 then
+      if of == stage and since == began or rare().stage_lives(since, of) then
         return 0
       end
     elseif h[2] and h[3] and tonumber(h[2]) <= now_ms then
@@ -213,7 +212,7 @@ end
 -- ever be.
 local function held()
   for i = 1, n do
-    local mark = args[starts[i]] ~= "" and try("HGET", keys[i], "emq:stage")
+    local mark = args[starts[i]] ~= "" and try_record("HGET", keys[i], "emq:stage")
     local since, of = string.match(type(mark) == "string" and mark or "", "^(%d+) %d+ (.*)$")
     if since and not (of == stage and since == began) and call("LINDEX", of, "0") == "b" .. since then
       return ids[i]
@@ -263,8 +262,7 @@ if waits then
   for _, q in pairs(queues) do
     call("INCRBY", q.b .. "id", num(-q.adds))
   end
-  return redis.error_reply("EMQBUSY job \"" .. waits .. "\" belongs to a batch that is not published yet: try again when " ..
-                           "it is, or, if it was given up, an hour after its last part")
+  return redis.error_reply("EMQHELD " .. waits) -- EMQ__TEXT_HELD_BY_STAGE
 end
 local plain = not (conflicts or custom or next(special))
 local reply = {now_ms, plain and add_plain(queue(args[8])) or add_each(), n}

@@ -59,7 +59,7 @@ end
 
 local function look(id, score)
   spend(LOOK)
-  local timestamp = try("HGET", B .. id, "timestamp")
+  local timestamp = try_record("HGET", B .. id, "timestamp")
   if type(timestamp) ~= "string" then
     ghosts[#ghosts + 1] = id
     return

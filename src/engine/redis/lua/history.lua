@@ -5,7 +5,7 @@
 -- calls    2
 --@include lib/base.lua
 
-local since = try("HGET", B .. ARGV[4], "timestamp")
+local since = try_record("HGET", B .. ARGV[4], "timestamp")
 since = type(since) == "string" and tonumber(since)
 if not since then
   return {now_ms}

@@ -9,7 +9,7 @@
 
 local key = B .. ARGV[4]
 local from = tonumber(ARGV[5])
-local record = try("HMGET", key, "timestamp", "emq:stage")
+local record = try_record("HMGET", key, "timestamp", "emq:stage")
 if record.err or not record[1] or record[2] then
   return {now_ms, 0, 0}
 end

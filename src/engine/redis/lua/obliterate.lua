@@ -27,7 +27,7 @@ local SIDE = {lock = "string", logs = "list", dependencies = "set", processed = 
               unsuccessful = "zset"}
 
 local function is_record(key)
-  return type(try("HGET", key, "timestamp")) == "string"
+  return type(try_record("HGET", key, "timestamp")) == "string"
 end
 
 local function any_left()

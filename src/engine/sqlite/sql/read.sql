@@ -7,6 +7,12 @@
 SELECT ord1, timestamp_at_ms FROM emq_job WHERE qid = ?1 AND state = ?2
 ORDER BY ord1, ord2 LIMIT 1;
 
+-- name: stats_takeable
+-- A job that fire-and-forget may take, among the first ?3 of a line.
+SELECT 1 FROM (SELECT parent_key, scheduler FROM emq_job WHERE qid = ?1 AND state = ?2
+    ORDER BY ord1, ord2 LIMIT ?3)
+WHERE parent_key IS NULL AND scheduler IS NULL LIMIT 1;
+
 -- name: find_asc
 SELECT * FROM emq_job WHERE qid = ?1 AND state = ?2 AND (ord1, ord2) > (?3, ?4)
 ORDER BY ord1, ord2 LIMIT ?5 OFFSET ?6;

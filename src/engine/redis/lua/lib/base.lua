@@ -28,6 +28,13 @@ local STATE_NAME = {"waiting", "active", "delayed", "prioritized", "waiting-chil
 local AT_MOST_ONCE, FIRE_AND_FORGET = "1", "2"
 local HISTORY_MS = 604800000
 
+-- Reads of a record that may be missing or of another type. Any other refusal, as for want of rights, does not
+-- mean that there is none: it ends the act.
+local function try_record(...)
+  local r = try(...)
+  return type(r) == "table" and r.err and not string.find(r.err, "WRONGTYPE", 1, true) and call(...) or r
+end
+
 -- Digits of a whole number. Lua's own way, and a number as an argument of call(), is slow, and `..` and
 -- tostring() use an exponent from 1e14 on.
 local function num(n)

@@ -3,18 +3,12 @@
 --@include lib/marker.lua
 --@include lib/opts.lua
 --@include lib/remove.lua
+--@include lib/others.lua
 
 local DELAY, PRIORITY_OF, PROMOTE, RETRY, REMOVE, CANCEL = 1, 2, 3, 4, 5, 6
 local ASK, REDO = 0, 2
 local EFFECT_DONE = 13
 local KIND_NAME = {"delay", "priority", "promote", "retry", "remove", "cancel"}
-
--- A scheduler's pending iteration: without it the schedule would end.
-local function is_pending_iteration(q, id)
-  local scheduler = call("HGET", q.b .. id, "rjk")
-  local at = scheduler and call("ZSCORE", q.b .. "repeat", scheduler)
-  return at and id == "repeat:" .. scheduler .. ":" .. num(tonumber(at))
-end
 
 -- Does a state allow this kind of change?
 local function fits(kind, state)
@@ -34,7 +28,7 @@ end
 
 -- Is the job itself kept from being removed?
 local function is_held(q, id)
-  return call("EXISTS", q.b .. id .. ":lock") == 1 or is_pending_iteration(q, id)
+  return call("EXISTS", q.b .. id .. ":lock") == 1 or is_pending_iteration(q.b, id, call("HGET", q.b .. id, "rjk"))
 end
 
 local function change_delay(q, id, delay)
@@ -130,7 +124,7 @@ end
 
 -- The job of an id: its state; nil: no such job, or a staged one.
 local function job_state(q, id)
-  local h = try("HMGET", q.b .. id, "timestamp", "emq:stage")
+  local h = try_record("HMGET", q.b .. id, "timestamp", "emq:stage")
   if h.err or not h[1] or h[2] then
     return nil
   end

@@ -107,6 +107,21 @@ local function kept_job(next, dedup_id)
   return j
 end
 
+-- Whether an id is in use. What is left of a stage that was not published in time is not: it makes room.
+local function in_use(q, id)
+  local key, gone = q.b .. id, {}
+  if call("EXISTS", key) == 0 then
+    return false
+  end
+  local since, of = string.match(call("HGET", key, "emq:stage") or "", "^(%d+) %d+ (.*)$")
+  if not since or stage_lives(since, of) then
+    return true
+  end
+  job_keys(gone, q, id)
+  call("DEL", unpack(gone))
+  return false
+end
+
 -- The owner has finished for good: a kept next job takes the id over and comes into line, else an id
 -- without a window is free. true: a job came into line.
 local function dedup_end(q, id, dedup_id)
@@ -123,7 +138,7 @@ local function dedup_end(q, id, dedup_id)
   end
   local j = kept_job(next, dedup_id)
   local counter = num(call("INCR", q.b .. "id"))
-  if not j.id or call("EXISTS", q.b .. j.id) == 1 then
+  if not j.id or in_use(q, j.id) then
     j.id = counter
   end
   dedup_own(q, j.dedup, j.id)

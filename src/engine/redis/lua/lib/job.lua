@@ -47,6 +47,11 @@ local function owns(q, id, token, lock, tk, processed_on)
   return last_token(tk, processed_on) == token and in_active(q, id)
 end
 
+-- Is the stage `of` that began at `since` still filled, or being published?
+local function stage_lives(since, of)
+  return call("LINDEX", of, "0") == "b" .. since or call("LLEN", of .. ":" .. since) > 1
+end
+
 -- The state of a job whose hash is there; 0 = staged. By elimination: `wait` may be long and is
 -- never searched.
 local function state_of(q, id)

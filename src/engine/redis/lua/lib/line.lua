@@ -82,7 +82,7 @@ local function save()
     for name, n in pairs(q.plus) do
       local before = q.totals[name]
       changed[#changed + 1] = "emq:n:" .. name
-      changed[#changed + 1] = num(before and tonumber(before) + n or n)
+      changed[#changed + 1] = num((before and tonumber(before) or 0) + n)
     end
     if #changed > 0 then
       call("HSET", q.b .. "meta", unpack(changed))

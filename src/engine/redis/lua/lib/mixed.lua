@@ -7,7 +7,7 @@ local BYTES_MAX = 8388608 -- of records in one answer
 
 -- Ends early, with q.entered, when a job came into line that may go first.
 local function mixed(q, t, line)
-  local PASS_MAX = 1000 -- jobs that one act passes over or fails
+--@include lib/others.lua
   local key = q.b .. (line == PRIORITIZED and "prioritized" or "wait")
   local popping = t.mode == FIRE_AND_FORGET
   local skip, n = 0, room(q, t)
@@ -37,21 +37,13 @@ local function mixed(q, t, line)
   -- nil: there is no record.
   local function read(id)
     local r = {id = id, key = q.b .. id, h = {}, bytes = 0}
-    r.flat = try("HGETALL", r.key)
+    r.flat = try_record("HGETALL", r.key)
     for i = 1, #r.flat, 2 do
       r.h[r.flat[i]] = r.flat[i + 1]
       r.bytes = r.bytes + #r.flat[i + 1]
     end
     r.failure = r.h.defa or not r.h.data and rare().DAMAGED
     return #r.flat > 0 and r or nil
-  end
-
-  -- Jobs with a parent or a scheduler are not popped. Whoever takes the pending iteration of a scheduler of
-  -- BullMQ makes the next one, which is left to BullMQ's workers.
-  local function is_for_others(r)
-    local at = r.h.rjk and not popping and call("ZSCORE", q.b .. "repeat", r.h.rjk)
-    return popping and (r.h.parentKey or r.h.rjk) or
-           at and r.id == "repeat:" .. r.h.rjk .. ":" .. num(tonumber(at))
   end
 
   -- The literal pop: nothing is left to settle.
@@ -90,7 +82,7 @@ local function mixed(q, t, line)
     for i, id in ipairs(ids) do
       local r = read(id)
       read_n = i
-      if r and is_for_others(r) then
+      if r and is_for_others(q.b, t.mode, id, r.h.rjk, r.h.parentKey) then
         skip = skip + 1
         t.passed = t.passed + 1
       else

@@ -44,12 +44,15 @@ local function rare()
     return t.used >= t.limit and t.left or 0
   end
 
-  -- What a receipt of a take has, with the records as they are now.
+  -- What a receipt of a take has, with the records as they are now and the tokens of then: of a job that
+  -- another has by now it is told the lost one, never the other's.
   local function taken_again(q, taken)
     local out = {}
     for i, v in ipairs(taken) do
-      if type(v) == "string" then
-        v = {v, call("PTTL", q.b .. v .. ":lock"), call("HGETALL", q.b .. v), ""}
+      if i > 5 and #v == 2 then
+        local key, token = q.b .. v[1], v[2]
+        local left = call("GET", key .. ":lock") == token and call("PTTL", key .. ":lock") or 0
+        v = {v[1], left, call("HGETALL", key), token, ""}
       end
       if i <= 5 or #v[3] > 0 then
         out[#out + 1] = v
@@ -63,7 +66,7 @@ local function rare()
     promote_due = promote_due, finish = finish, own_opts = own_opts, stall = stall, owns = owns,
     last_token = last_token, in_active = in_active, state_of = state_of, history = history,
     place_delayed = place_delayed, limit_open = limit_open, limit_close = limit_close,
-    taken_again = taken_again,
+    taken_again = taken_again, stage_lives = stage_lives,
     AT_MOST_ONCE = TEXT_AT_MOST_ONCE, DAMAGED = TEXT_DAMAGED, CANCELLED = TEXT_CANCELLED,
   }
   return RARE

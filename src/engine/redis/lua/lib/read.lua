@@ -5,7 +5,7 @@
 -- what somebody wrote into a record that was gone.
 local TELLS = {timestamp = true, finishedOn = true, processedOn = true, priority = true}
 local function read_job(b, id)
-  local hash = try("HGETALL", b .. id)
+  local hash = try_record("HGETALL", b .. id)
   local job = {hash = hash, bytes = 0}
   if hash.err then
     return nil

@@ -29,7 +29,7 @@ local function stats(b, to)
     out[#out + 1] = call("ZCARD", b .. set)
   end
   local max = q.max > 0 and q.max or tonumber(q.limit or 0) or 0
-  local full = max > 0 and tonumber(call("GET", b .. "limiter") or 0) >= max
+  local full = max > 0 and (tonumber(call("GET", b .. "limiter") or 0) or 0) >= max
   local limited = full and call("PTTL", b .. "limiter") or 0
   out[11] = math.max(limited, 0)
   local due = call("ZRANGE", b .. "delayed", 0, 0, "WITHSCORES")[2]

@@ -147,8 +147,9 @@ local function take_args(count, worker, lock_ms, max, duration, mode, index)
 end
 
 -- t: of take_args(). Answers {paused, maxed, limited_ms, next_due_ms, deferred, row, ...}. A row is {id,
--- lock_left_ms, record, token}, the record as it was before the hand-out, or as it is now when the token is
--- ""; or {id, lock_left_ms, name, data, opts, timestamp, delay, priority, token} of a new job.
+-- lock_left_ms, record, token}, the record as it was before the hand-out; {id, lock_left_ms, name, data, opts,
+-- timestamp, delay, priority, token} of a new job; or of a take that is repeated {id, lock_left_ms, record,
+-- token, ""}, the record as it is now.
 local function take(q, t)
   t.jobs, t.passed, t.bytes, t.deferred, t.empty, t.used, t.limit, t.active = {}, 0, 0, 0, 0, 0, 0, 0
   t.lock_text, t.held = t.lock_ms, t.mode .. " " .. now_text .. " "
@@ -190,11 +191,11 @@ local function take(q, t)
           t.limit > 0 and rare().limit_close(q, t) or 0, floor(due), t.deferred, unpack(t.jobs)}
 end
 
--- What take() answered, for a receipt: ids only of those whose records stay in the store.
+-- What take() answered, for a receipt: ids and tokens only of those whose records stay in the store.
 local function taken_short(taken, mode)
   local out = {unpack(taken)}
   for i = 6, mode ~= FIRE_AND_FORGET and #out or 0 do
-    out[i] = out[i][1]
+    out[i] = {out[i][1], out[i][#out[i]]}
   end
   return out
 end
