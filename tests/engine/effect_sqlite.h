@@ -42,8 +42,8 @@ static inline int run_script(sqlite3 *db, void *arg)
 }
 
 static inline struct emq__effect_res effect_fn(struct fx *t, const struct emq__job *j,
-                                        int (*fn)(sqlite3 *, void *), void *arg, int64_t limit_ms,
-                                        emq_status expected)
+                                               int (*fn)(sqlite3 *, void *), void *arg,
+                                               int64_t limit_ms, emq_status expected)
 {
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     const struct emq__effect_req req = {.prefix = FX_PREFIX,

@@ -42,8 +42,8 @@ static inline struct commands *commands(struct fx *t, const char *const *text)
 }
 
 static inline struct emq__effect_res effect_of(struct fx *t, const struct emq__job *j,
-                                        struct emq__call call, const struct commands *c,
-                                        emq_status expected)
+                                               struct emq__call call, const struct commands *c,
+                                               emq_status expected)
 {
     struct emq__settle_entry en = fx_settle(j, EMQ__SETTLE_COMPLETED);
     const struct emq__effect_req req = {.call = call,
