@@ -317,6 +317,7 @@ static emq_status serve_once(struct serve *v, bool *again, emq_error *err)
     v->left = emq__buf_view(&v->request);
     v->deaf = false;
     v->mute_until_us = INT64_MAX;
+    v->asked = (struct emq__asked){0};
     emq__turn_init(&t, v->x, v->s, c);
     bool ended = converse(v, &t);
     drain(v, c->err, take_err);
