@@ -32,13 +32,22 @@ calls() { sed -nE '/^-- calls /,/^(--@|$|[^-])/s/^-- (calls)? +//p' "$1" | xargs
             { echo "$name: $calls" >&2; return 1; }
         n=$((n + 1))
     done < <(sed -n '/^### Costs on a server/,/^### /p' "$ROOT/ARCHITECTURE.md" | grep '^| `')
-    [ "$n" -eq 8 ]
+    [ "$n" -eq 10 ]
 }
 
 @test "every verb has a man page that is installed" {
     without_server
     for verb in $(emq help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
         grep -q "'$verb'" <(sed -n '/^verbs = /,/]/p' "$ROOT/meson.build") || { echo "$verb" >&2; return 1; }
+    done
+}
+
+@test "the text of a help fits into 120 columns" {
+    without_server
+    for verb in $(emq help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
+        emq help "$verb" | sed '1d;/^options/,$d' >text
+        ! grep -E '.{121}' text || { echo "emq help $verb" >&2; return 1; }
+        emq help "$verb" | head -1 | grep -q "^usage: emq $verb\( [^ ].*\)\?$" || { echo "$verb" >&2; return 1; }
     done
 }
 

@@ -4,8 +4,8 @@
  * headers of the scripts, behind "-- calls": whoever adds a call has to change them there.
  */
 #include "engine/redis/path.h"
+#include "redis/effects.h"
 #include "redis/ground.h"
-#include "redis/keys.h"
 
 enum { MANY = 100, SIZES = 3, KEPT = 100 };
 
@@ -105,7 +105,8 @@ static int count(struct fx *t, struct emq__buf *commands)
         int n = 0;
         if (sscanf(line, "cmdstat_%39[^:]:calls=%d", name, &n) != 2)
             fail_msg("not a line of commandstats: %.80s", line);
-        if (strcmp(name, "evalsha") == 0 || strcmp(name, "config|resetstat") == 0)
+        if (strcmp(name, "evalsha") == 0 || strcmp(name, "script|load") == 0 ||
+            strcmp(name, "config|resetstat") == 0)
             continue;
         emq__buf_printf(commands, " %s %d", name, n);
         sum += n;
@@ -217,4 +218,43 @@ REDIS_TEST(a_renewal_makes_as_many_calls_as_its_script_says)
     }
     say(&y, " for 1, 10, 100 jobs");
     check_header(RD_LUA_extend, &y);
+}
+
+REDIS_TEST(a_marker_makes_as_many_calls_as_its_script_says)
+{
+    static const enum emq__mark_kind kinds[] = {EMQ__MARK_CLAIM, EMQ__MARK_DONE};
+    struct tally y;
+
+    begin(t, &y);
+    struct emq__job *j = take(t, 1).jobs[0];
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(kinds); i++) {
+        struct emq__mark_req req = mark_req(j, kinds[i]);
+        struct emq__mark_res res;
+        req.call = next_call();
+        count_from_now(t);
+        CHECK_STATUS(FX_CALL(t, mark, &req, &res), EMQ_OK);
+        note(t, &y, i ? " for a claim, " : "");
+    }
+    say(&y, " for the record");
+    check_header(RD_LUA_mark, &y);
+}
+
+REDIS_TEST(an_effect_makes_as_many_calls_as_its_script_says)
+{
+    static const char *const texts[] = {"INCR a", NULL,     "INCR b", "INCR c", NULL,
+                                        "INCR d", "INCR e", "INCR f", "INCR g", NULL};
+    const char *const *text = texts;
+    struct tally y;
+
+    begin(t, &y);
+    for (int i = 1; i <= 4; i *= 2) {
+        struct emq__job *j = take(t, 1).jobs[0];
+        struct commands *c = commands(t, text);
+        text += i + 1;
+        count_from_now(t);
+        (void)effect_of(t, j, next_call(), c, EMQ_OK);
+        note(t, &y, i > 1 ? ", " : "");
+    }
+    say(&y, " for 1, 2, 4 commands");
+    check_header(RD_LUA_effect, &y);
 }

@@ -190,11 +190,14 @@ emq_status rd_add(struct emq__engine *e, const struct emq__add_req *req, struct 
 emq_status rd_publish(struct emq__engine *e, const struct emq__publish_req *req,
                       struct emq__publish_res *res, struct emq__arena *mem, emq_error *err)
 {
+    emq_str stage = emq__arena_printf(mem, "%.*s::emq::stage:%.*s", EMQ_STR_ARG(req->prefix),
+                                      EMQ_STR_ARG(req->stage));
     emq_str next = {0};
     emq_status s;
 
     for (int64_t slices = 0;; slices++) {
-        struct rd_args *a = rd_args_new(e, RD_LUA_publish, req->prefix, EMQ_STR_LIT(""), mem);
+        struct rd_args *a =
+            rd_args_new_near(e, RD_LUA_publish, req->prefix, next.len > 0 ? next : stage, mem);
         const struct rd_reply *r;
         rd_arg_call(a, req->call);
         rd_arg_str(a, req->stage);

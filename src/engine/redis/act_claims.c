@@ -38,7 +38,8 @@ static emq_status ask(struct emq__engine *e, const struct emq__claims_req *req, 
                       emq_str key, struct emq__claims_res *res, struct emq__arena *mem,
                       emq_error *err)
 {
-    struct rd_args *a = rd_args_new(e, RD_LUA_claims, req->prefix, queue, mem);
+    struct rd_args *a = key.len > 0 ? rd_args_new_near(e, RD_LUA_claims, req->prefix, key, mem)
+                                    : rd_args_new(e, RD_LUA_claims, req->prefix, queue, mem);
     const struct rd_reply *r;
 
     rd_arg_str(a, req->worker);

@@ -50,12 +50,15 @@ static void no_slot(struct rd_args *a, emq_str prefix, emq_str queue)
                   EMQ_STR_ARG(queue), EMQ_STR_ARG(prefix));
 }
 
-/* A second key, which never exists: while a slot is being moved the server then refuses the whole script
- * (TRYAGAIN), where it would otherwise fail in the middle of it, at the first key that is not there. */
-static void on_cluster(struct rd_args *a)
+/* On a cluster with a second key, which never exists: while a slot is being moved the server then refuses the whole
+ * script (TRYAGAIN), where it would otherwise fail in the middle of it, at the first key that is not there. */
+static void add_keys(struct rd_args *a, emq_str key)
 {
+    rd_cmd_arg(&a->cmd, key);
+    a->n_keys = 1;
+    if (!a->e->cluster)
+        return;
     emq_str none = rd_private_key(a, "none");
-
     if (!none.ptr) {
         a->failed = true;
         return;
@@ -66,8 +69,9 @@ static void on_cluster(struct rd_args *a)
         no_slot(a, a->prefix, a->queue);
 }
 
-struct rd_args *rd_args_new(struct emq__engine *engine, enum rd_lua script, emq_str prefix,
-                            emq_str queue, struct emq__arena *mem)
+/* `key`: KEYS[1], empty = none. */
+static struct rd_args *args_new(struct emq__engine *engine, enum rd_lua script, emq_str prefix,
+                                emq_str queue, emq_str key, struct emq__arena *mem)
 {
     struct rd_engine *e = rd_of(engine);
     struct rd_args *a = emq__arena_zalloc(mem, 1, sizeof *a);
@@ -89,23 +93,34 @@ struct rd_args *rd_args_new(struct emq__engine *engine, enum rd_lua script, emq_
     a->link =
         emq__str_is(emq_cstr(rd_lua_name[script]), "extend") ? RD_LINK_RENEWALS : RD_LINK_SHARED;
     emq_str base = key_base(mem, prefix, queue), private = private_base(mem, prefix, queue);
-    emq_str meta = joined(mem, base, "meta", EMQ_STR_LIT(""), "");
-    if (!base.ptr || !private.ptr || !meta.ptr) {
+    if (!base.ptr || !private.ptr || !key.ptr) {
         a->failed = true;
         return a;
     }
     rd_cmd_init(&a->cmd, mem);
     a->cmd.argc = 0;
-    if (queue.len > 0) {
-        rd_cmd_arg(&a->cmd, meta);
-        a->n_keys = 1;
-        if (e->cluster)
-            on_cluster(a);
-    }
+    if (key.len > 0)
+        add_keys(a, key);
     rd_cmd_arg(&a->cmd, rd_clock_text(e, clock));
     rd_cmd_arg(&a->cmd, base);
     rd_cmd_arg(&a->cmd, private);
     return a;
+}
+
+struct rd_args *rd_args_new(struct emq__engine *engine, enum rd_lua script, emq_str prefix,
+                            emq_str queue, struct emq__arena *mem)
+{
+    emq_str meta = queue.len > 0
+                       ? joined(mem, key_base(mem, prefix, queue), "meta", EMQ_STR_LIT(""), "")
+                       : EMQ_STR_LIT("");
+
+    return args_new(engine, script, prefix, queue, meta, mem);
+}
+
+struct rd_args *rd_args_new_near(struct emq__engine *engine, enum rd_lua script, emq_str prefix,
+                                 emq_str key, struct emq__arena *mem)
+{
+    return args_new(engine, script, prefix, EMQ_STR_LIT(""), key, mem);
 }
 
 bool rd_key_is_near(const struct rd_args *a, emq_str key)

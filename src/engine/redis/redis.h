@@ -40,9 +40,13 @@ emq_str rd_str(const struct rd_reply *r);
 
 struct rd_args; /* in the arena of the call; strings are borrowed until rd_eval() returns */
 
-/* An empty queue: an act on the whole store (claims, queues), without KEYS; B is "P:", X is "P::emq:". */
+/* An empty queue: an act on the whole store (queues, advance), without KEYS; B is "P:", X is "P::emq:". */
 struct rd_args *rd_args_new(struct emq__engine *e, enum rd_lua script, emq_str prefix,
                             emq_str queue, struct emq__arena *mem);
+/* An act on a prefix, of no one queue (claims, publish): KEYS[1] is a private key of the prefix, which leads to its
+ * node on a cluster. */
+struct rd_args *rd_args_new_near(struct emq__engine *e, enum rd_lua script, emq_str prefix,
+                                 emq_str key, struct emq__arena *mem);
 void rd_arg_str(struct rd_args *a, emq_str s);
 void rd_arg_i64(struct rd_args *a, int64_t v);
 /* Session and sequence of a mutating act, two arguments. Also marks the act as one that writes. */

@@ -1,4 +1,5 @@
 -- claims: the active jobs of a worker
+-- KEYS[1]    that set, or the meta key of the queue
 -- ARGV[4]    the worker
 -- ARGV[5]    key of the set of queues it has taken from; "" = look at this queue only
 -- reply      {now_ms, {queue, id, token, lock_left_ms, record}, ...}

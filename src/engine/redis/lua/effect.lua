@@ -10,7 +10,7 @@
 -- ARGV[11..] an entry as settle has it, of a completion; then of each command: how many words, what is known of
 --            it, as act_effect.c says, and the words
 -- reply      {now_ms, outcome, state, "" or what has failed behind others that were done}
--- calls      22, and 2 to 3 a command
+-- calls      34, 36, 40 for 1, 2, 4 commands (32, and 2 a command on a new key, 3 where its value is looked at)
 
 --@include lib/base.lua
 local function run()

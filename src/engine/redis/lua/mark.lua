@@ -14,7 +14,7 @@
 -- ARGV[15]   for how many ms it is known
 -- reply      {now_ms, outcome, state, timestamp, token, fingerprint, claimed, done, ends, kind of the result,
 --            result}; behind outcome and state 0 nothing
--- calls      16
+-- calls      18 for a claim, 18 for the record
 
 --@include lib/marker.lua
 --@include lib/receipt.lua

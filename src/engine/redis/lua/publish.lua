@@ -1,4 +1,5 @@
 -- publish: makes the jobs of a stage visible, in the order in which they were staged, a slice a call
+-- KEYS[1]    the stage, or what the last call answered
 -- ARGV[4]    session
 -- ARGV[5]    sequence
 -- ARGV[6]    stage
