@@ -39,7 +39,8 @@ void cli_print_help(const struct cli_verb *verb, FILE *to)
         fputs("\nemq help VERB says more. Durations need a unit: 500ms, 30s, 5m, 1h30m, 7d.\n", to);
         return;
     }
-    fprintf(to, "usage: emq %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
+    fprintf(to, "usage: emq %s%s%s\n\n%s\n", verb->name, verb->usage[0] ? " " : "", verb->usage,
+            verb->summary);
     if (verb->help)
         fprintf(to, "\n%s\n", verb->help);
     if (verb->options && verb->options->name) {

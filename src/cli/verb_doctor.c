@@ -78,10 +78,11 @@ const struct cli_verb cli_verb_doctor = {
     .name = "doctor",
     .summary = "say what this store can lose, and what to change",
     .usage = "",
-    .help = "What the store is, what is lost when a process, a machine, the server or the link "
-            "dies, and what is "
+    .help = "What the store is, what is lost when a process, the machine, the server or the link "
+            "dies, and what is\n"
             "not as it should be: settings, clocks, room, programs that have the file open by "
-            "another SQLite.\n\n"
+            "another SQLite.\n"
+            "\n"
             "Exit 1 when there is something to change.",
     .opens = true,
     .run = run,

@@ -114,8 +114,8 @@ const struct cli_verb cli_verb_explain = {
     .summary = "say what a queue guarantees, and what a crash would do now",
     .usage = "QUEUE",
     .help = "How the active jobs are held, how many of them a crash would make run twice, when "
-            "they would be back "
-            "in line, and what a crash of the store loses.",
+            "they would be back\n"
+            "in line, and what a crash of the store loses. A queue that does not exist is exit 1.",
     .options = explain_table,
     .options_size = sizeof(struct explain_options),
     .min_words = 1,

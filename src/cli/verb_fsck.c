@@ -121,12 +121,14 @@ const struct cli_verb cli_verb_fsck = {
     .summary = "check queues, and repair them",
     .usage = "[QUEUE] [--repair [--dry-run]]",
     .help = "Checks what must be true of a queue between any two acts, while it is used or not, "
-            "also of one that "
+            "also of one that\n"
             "BullMQ wrote; without QUEUE all of them, and what belongs to none. What a first "
-            "reading shows counts "
-            "when a second look shows it too. A line for each violation names the job.\n\n"
+            "reading shows counts\n"
+            "when a second look shows it too. A line for each violation names the job.\n"
+            "\n"
             "--repair never loses a job: what would have to be invented or thrown away stays as it "
-            "is.\n\n"
+            "is.\n"
+            "\n"
             "Exit 1 when something was found, repaired or not.",
     .options = fsck_table,
     .options_size = sizeof(struct fsck_options),

@@ -392,7 +392,8 @@ const struct cli_verb cli_verb_lab = {
         "worker process, which the fault strikes there, and then another one that does what is "
         "left. What the store and\n"
         "the ledger of effects then say is printed beside what theory says. Exit 1 where they "
-        "differ.\n\n"
+        "differ,\n"
+        "75 where a cell could not be measured.\n\n"
         "The points: P0 before the take, P1 taken, P2 before the effect, P3 effect done and not "
         "acknowledged, P4 acknowledged\n"
         "and the reply not read, P5 all done. The strengths: plain (a line in a file), idempotent "
@@ -422,7 +423,7 @@ const struct cli_verb cli_verb_lab = {
         "nothing to find. handler: your\n"
         "own program as handler, its worker killed at each point and in the middle; --check (also "
         "behind the command) says how\n"
-        "much has happened; exit 1 if it happens twice or not at all.",
+        "much has happened; exit 1 if it happens twice or not at all, 75 if that can't be told.",
     .options = lab_table,
     .options_size = sizeof(struct lab_options),
     .max_words = 2,

@@ -139,12 +139,13 @@ const struct cli_verb cli_verb_why = {
     .summary = "tell the life of a job, and why it ran more than once",
     .usage = "QUEUE ID",
     .help = "In order: the add, each hand-out with its worker, host, process and fence, locks that "
-            "were lost, "
-            "late acknowledgements that were refused, doubts and how they were settled, what "
-            "administrators did, "
-            "the end. Below it a line for each attempt after the first says why it began.\n\n"
+            "were lost, late\n"
+            "acknowledgements that were refused, doubts and how they were settled, what "
+            "administrators did, the end.\n"
+            "Below it a line for each attempt after the first says why it began.\n"
+            "\n"
             "It is put together of the record, of the job's history and of the events that the "
-            "queue still has. "
+            "queue still has.\n"
             "Hand-outs by workers of BullMQ are told by their events; only the last one names its "
             "worker.",
     .min_words = 2,

@@ -168,7 +168,19 @@ static emq_status check_queue(emq_client *c, struct emq__fsck *f, emq_str queue,
         emq__arena_free(&k.mem);
     }
     emq__map_free(&k.told);
-    f->n_queues += queue.len > 0;
+    return s;
+}
+
+/* It may be there only since a repair gave it its settings again. */
+static emq_status count_it(emq_client *c, struct emq__fsck *f, emq_error *err)
+{
+    struct emq__arena mem = {0};
+    struct emq__stats_req req = {.prefix = c->prefix, .queue = f->queue};
+    struct emq__stats_res res = {0};
+    emq_status s = c->e->ops->stats(c->e, &req, &res, &mem, err);
+
+    f->n_queues += s == EMQ_OK && res.exists;
+    emq__arena_free(&mem);
     return s;
 }
 
@@ -182,14 +194,16 @@ emq_status emq__fsck(emq_client *c, struct emq__fsck *f, emq_error *err)
     f->n_queues = f->n_found = f->n_repaired = 0;
     if (f->queue.len) {
         s = emq__client_check_queue(c, f->queue, "fsck", err);
-        return s == EMQ_OK ? check_queue(c, f, f->queue, err) : s;
+        if (s == EMQ_OK)
+            s = check_queue(c, f, f->queue, err);
+        return s == EMQ_OK ? count_it(c, f, err) : s;
     }
     s = emq__client_check(c, "fsck", err);
     if (s == EMQ_OK) /* first: jobs of no queue get one */
         s = check_queue(c, f, EMQ_STR_LIT(""), err);
     if (s == EMQ_OK)
         s = c->e->ops->queues(c->e, &req, &res, &mem, err);
-    for (size_t i = 0; s == EMQ_OK && i < res.n; i++)
+    for (size_t i = 0; s == EMQ_OK && i < res.n; i++, f->n_queues++)
         s = check_queue(c, f, res.names[i], err);
     emq__arena_free(&mem);
     return s;

@@ -262,6 +262,8 @@ P
     expect 64 emq fsck q --dry-run
     says "--dry-run goes with --repair"
     expect 64 emq fsck a:b
+    expect 0 emq fsck nothing
+    says "0 queues checked, 0 found"
 }
 
 @test "sound queues are silent while they are worked on and workers are killed" {
