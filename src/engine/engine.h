@@ -533,8 +533,9 @@ struct emq__events_res {
     emq_str last_id;
 };
 
-/* Exceptional entries of a job's life, oldest first: "refused" (LOST), "recovered", "retried" and "released"
+/* The last exceptional entries of a job's life, oldest first: "refused" (LOST), "recovered", "retried" and "released"
  * (a hand-out that ended without an end of the job; who = its token), "admin", "note". */
+enum { EMQ__HISTORY_MAX = 100 };
 struct emq__history_req {
     emq_str prefix, queue, id;
 };

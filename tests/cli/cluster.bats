@@ -28,7 +28,7 @@ all_in_slot() {
     while read -r key; do
         is "$(redis cluster keyslot "$key")" "$slot" || { echo "$key is elsewhere" >&2; return 1; }
         case $key in
-        "$EMQ_PREFIX::emq:$Q:"*) [ "$(redis pttl "$key")" -gt 0 ] || { echo "$key never ends" >&2; return 1; } ;;
+        "$EMQ_PREFIX::emq:$Q:"*) [ "$(redis pttl "$key")" != -1 ] || { echo "$key never ends" >&2; return 1; } ;;
         "$EMQ_PREFIX:$Q:"* | "users$tag"*) ;;
         *) echo "whose key is $key?" >&2; return 1 ;;
         esac
@@ -51,7 +51,7 @@ live_through() {
     expect 1 emq settle "$Q" b --token "$TOKEN" --completed # which leaves a line of history
     hand_out
     is "$(emq effect show "$Q" b --json | jq -r .state)" in-doubt
-    emq effect resolve "$Q" b --step pay --fresh
+    emq effect resolve "$Q" b pay --forget
     emq settle "$Q" b --token "$TOKEN" --completed
     # With the acknowledgement: of the queue's slot, or not at all.
     emq add "$Q" 1 --id c
@@ -64,8 +64,8 @@ live_through() {
     is "$(emq show "$Q" d --json | jq -r .state)" failed
     [[ $(emq show "$Q" d --json | jq -r .failedReason) == *slot* ]]
     is "$(redis get "users$tag:n")" 1
-    # A batch in several parts, sessions, logs, dedup, delays.
-    for i in $(seq 2500); do echo "{\"data\":$i,\"delay\":$((i % 2 * 3600000))}"; done >batch
+    # A batch, sessions, logs, dedup, delays.
+    for i in $(seq 900); do echo "{\"data\":$i,\"delay\":$((i % 2 * 3600000))}"; done >batch
     emq add "$Q" --batch batch
     emq add "$Q" 1 --dedup x --dedup-mode keep-last
     emq work "$Q" --max-jobs 1 --quiet -- sh -c 'echo log >&2'
@@ -99,6 +99,21 @@ why_and_fsck() {
     all_in_slot '{shop}'
     why_and_fsck
     all_in_slot '{shop}'
+}
+
+@test "a batch in several parts, and what a worker holds, are found wherever a prefix with a hash tag lives" {
+    for i in $(seq 1001); do echo "{\"data\":$i}"; done >batch
+    for prefix in '{a}' '{b}' '{c}' '{d}'; do
+        setup_cluster "$prefix" q
+        echo $(($(redis cluster keyslot "$prefix") * 3 / 16384)) >>nodes
+        is "$(emq add q --batch batch)" 1001
+        id=$(emq take q --name me --json | jq -r .id)
+        is "$(emq ls q --worker me --json | jq -r .id)" "$id"
+    done
+    is "$(sort -u nodes | wc -l)" 3
+    setup_cluster emq '{q}'
+    expect 64 emq add '{q}' --batch batch
+    says "one prefix with the braces in it"
 }
 
 @test "fsck looks at the queues of all nodes" {

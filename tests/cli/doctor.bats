@@ -75,6 +75,41 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     advises "appendonly is off"
 }
 
+@test "what runs short, and what a failover would lose, is advised" {
+    on_server || skip "needs a server"
+    redis CONFIG SET timeout 100
+    doctor
+    advises "closes idle connections after 100 s"
+    redis CONFIG SET timeout 0
+    redis CONFIG SET maxmemory $(($(redis INFO memory | tr -d '\r' | sed -n 's/^used_memory://p') * 11 / 10))
+    doctor
+    advises "MB of the server's memory are used"
+    redis CONFIG SET maxmemory 0
+    redis-cli -u "$EMQ_TEST_SERVER" --replica >/dev/null 2>&1 3>&- &
+    until_true sh -c 'redis-cli -u "$EMQ_TEST_SERVER" INFO replication | grep -q "^connected_slaves:1"'
+    doctor
+    advises "it has 1 replicas, and acknowledgements don't wait for them"
+    kill $!
+}
+
+@test "too few descriptors are advised on" {
+    on_server && skip "of the embedded store"
+    (ulimit -n 100; doctor)
+    advises "only 100 descriptors a process"
+}
+
+@test "facts of the store and its versions are told, and what a broken link takes" {
+    doctor
+    if on_server; then
+        is "$(jq -r '.facts | [.engine, (.version | test("^[0-9.]+$"))] | join(" ")' report)" "redis true"
+        [[ $(lost link) == "nothing: a call whose answer is lost is in doubt"* ]]
+    else
+        is "$(jq -r '.facts | [.engine, (.sqlite_version | test("^3[.]"))] | join(" ")' report)" "sqlite true"
+        is "$(jq -r '.facts.filesystem | length > 0' report)" true
+        is "$(lost link)" "there is none"
+    fi
+}
+
 @test "a producer whose clock differs is named with its job" {
     on_server || skip "needs a server"
     emq add q 1 --id a >/dev/null

@@ -74,6 +74,14 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
     ! pgrep -f "lab-actor.*dir=$BOX/" || return 1
 }
 
+@test "beside a file of jobs it works in a folder of its own, and leaves them alone" {
+    emq add mine 1 >/dev/null
+    expect 0 emq lab --url "$EMQ_URL" --mode at-least-once --effect transactional --point P3 --fault kill
+    nothing_left
+    [ "$(emq ls --json | jq -r .queue)" = mine ]
+    [ "$(emq stats mine --json | jq '.waiting + .totals.started')" = 1 ]
+}
+
 @test "on a given server it works under a prefix of its own, of which nothing stays" {
     server_test() {
         redis-cli -u "$EMQ_TEST_SERVER" set mine 1

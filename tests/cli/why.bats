@@ -80,6 +80,15 @@ swept() { until_true sh -c 'emq sweep q >/dev/null; [ "$(emq stats q --json | jq
     [[ $(because a) == "attempt 2 began because attempt 1 was given back; attempt 3 began because "*" asked for it after attempt 2 had ended (completed)" ]]
 }
 
+@test "what an administrator did to it is told with who" {
+    emq add q 1 --id a --delay 1h >/dev/null
+    emq promote q a >/dev/null
+    hand_out
+    emq settle q a --force --completed
+    is "$(why a '[.life[] | select(.what == "admin") | .text | sub(" by .*"; "")] | join(" ")')" "promote settle"
+    is "$(why a '[.life[] | select(.what == "admin") | .who] | map(length > 0) | all')" true
+}
+
 @test "a job that is gone is told by the events that are left" {
     emq add q 1 --id a --keep-completed 0 >/dev/null
     emq work q --exit-when-empty -- true

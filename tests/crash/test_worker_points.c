@@ -163,6 +163,32 @@ EMQ_TEST(a_worker_frozen_in_the_gap_has_its_late_ack_refused)
     freeze_at("P3", 2);
 }
 
+/* The act is done: whoever looks meanwhile finds nothing to do, and the worker learns so when it wakes. */
+EMQ_TEST(a_worker_frozen_before_the_acks_reply_is_read_has_done_its_job_once)
+{
+    struct herd h;
+
+    herd_open(&h, "full");
+    herd_add(&h, "first", 0);
+    herd_add(&h, "a", 0);
+    pid_t frozen = herd_start(&h, "EMQ_STOP_AT=P4:2",
+                              "lock=300 interval=3600000 max_jobs=2 work=250 name=frozen");
+    herd_stopped(frozen);
+    herd_work_off(&h, "lock=300 interval=100 name=second");
+    CHECK_INT(kill(frozen, SIGCONT), 0);
+    int status = herd_wait(frozen);
+    CHECK(WIFEXITED(status));
+    CHECK_INT(WEXITSTATUS(status), 0);
+    if (!strstr(herd_output(&h, 1), "completed 2 failed 0 lost 0 "))
+        fail_msg("the frozen worker says: %s", herd_output(&h, 1));
+    emq_job *j = herd_job(&h, "a");
+    CHECK_INT(emq_job_state(j), EMQ_COMPLETED_STATE);
+    CHECK_STR(emq_job_processed_by(j), "frozen");
+    emq_job_free(j);
+    CHECK_INT(herd_count(&h, 'E', "a", 0), 1);
+    herd_close(&h);
+}
+
 EMQ_TEST(a_worker_frozen_before_it_began_does_not_begin_past_its_safe_point)
 {
     freeze_at("P1", 1);

@@ -365,6 +365,25 @@ ENGINE_TEST(a_note_is_not_an_owners)
     CHECK_STATUS(t->e->ops->write(t->e, &req, &res, &t->mem, &t->err), EMQ_E_INVALID);
 }
 
+ENGINE_TEST(a_history_keeps_its_last_hundred_entries)
+{
+    struct emq__history_req req = {FX_PREFIX, S("q"), S("1")};
+    struct emq__history_res res;
+    char text[20];
+
+    must_add(t, "q", "x");
+    for (int i = 1; i <= EMQ__HISTORY_MAX + 20; i++) {
+        (void)snprintf(text, sizeof text, "note %d.", i);
+        CHECK_STATUS(write_job(t, "q", S("1"), (struct emq__auth){.admin = S("ann")},
+                               EMQ__WRITE_NOTE, text, 0),
+                     EMQ_OK);
+    }
+    CHECK_STATUS(FX_CALL(t, history, &req, &res), EMQ_OK);
+    CHECK_INT(res.n, EMQ__HISTORY_MAX);
+    CHECK_HAS(res.json[0], "note 21.");
+    CHECK_HAS(res.json[EMQ__HISTORY_MAX - 1], "note 120.");
+}
+
 ENGINE_TEST(a_normal_life_leaves_no_history)
 {
     struct emq__history_req req = {FX_PREFIX, S("q"), S("1")};

@@ -233,6 +233,7 @@ void nv_history(struct naive *n, struct nv_job *job, const char *what, emq_str w
     emq__json_quote(&b, detail);
     emq__buf_char(&b, '}');
     nv_lines_add(&job->history, emq__buf_view(&b));
+    nv_lines_keep(&job->history, EMQ__HISTORY_MAX);
     emq__buf_free(&b);
 }
 

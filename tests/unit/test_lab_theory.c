@@ -3,8 +3,11 @@
  * What the crash lab takes for theory, against the sentences of docs/guarantees.md. That reality agrees is the lab's
  * own affair.
  */
+#include "cli/lab.h"
 #include "lab/lab.h"
 #include "lib/test.h"
+
+#include <unistd.h>
 
 static struct lab_cell cells[LAB_CELLS_MAX];
 
@@ -135,4 +138,62 @@ EMQ_TEST(a_cell_that_does_not_exist_says_why)
         CHECK(!lab_theory(&none[i], &o, &why));
         CHECK(why && why[0]);
     }
+}
+
+/* What is between two lines of a text. */
+static char *between(char *text, const char *from, const char *to)
+{
+    char *begin = strstr(text, from), *end = begin ? strstr(begin, to) : NULL;
+
+    CHECK(end != NULL);
+    *end = '\0';
+    return begin;
+}
+
+static char *read_all(FILE *f)
+{
+    char *text = NULL;
+    size_t cap = 0;
+
+    CHECK(f != NULL);
+    rewind(f);
+    CHECK(getdelim(&text, &cap, EOF, f) > 0);
+    (void)fclose(f);
+    return text;
+}
+
+/* What the lab would print on a server where all comes as theory says. */
+static char *tables_of_theory(void)
+{
+    static struct lab_result r[LAB_CELLS_MAX];
+    size_t n = lab_cells(true, cells);
+    FILE *f = tmpfile();
+    int out = dup(STDOUT_FILENO);
+
+    CHECK(f != NULL && out >= 0);
+    for (size_t i = 0; i < n; i++) {
+        r[i] = (struct lab_result){.cell = cells[i], .how = LAB_RAN};
+        CHECK(lab_theory(&cells[i], &r[i].expected, &r[i].why));
+        r[i].seen = r[i].expected;
+    }
+    (void)fflush(stdout);
+    CHECK(dup2(fileno(f), STDOUT_FILENO) == STDOUT_FILENO);
+    cli_lab_markdown(r, n);
+    (void)fflush(stdout);
+    CHECK(dup2(out, STDOUT_FILENO) == STDOUT_FILENO);
+    (void)close(out);
+    return read_all(f);
+}
+
+/* That the lab finds them so is tested by running it. */
+EMQ_TEST(the_tables_of_the_documentation_are_those_of_theory)
+{
+    const char *path = getenv("EMQ_GUARANTEES");
+    char *theory = tables_of_theory();
+
+    CHECK(path != NULL);
+    char *page = read_all(fopen(path, "re"));
+    CHECK_STR(emq_cstr(between(page, "**at-least-once**\n\n| point", "<!-- lab: end -->")), theory);
+    free(page);
+    free(theory);
 }

@@ -10,8 +10,6 @@
 #include "base/str.h"
 #include "engine/sqlite/stage.h"
 
-enum { HISTORY_MAX = 100 };
-
 /* ---- reading ----------------------------------------------------------------------------------- */
 
 static bool copy_col(sqlite3_stmt *st, int col, struct emq__arena *mem, emq_str *out)
@@ -519,6 +517,6 @@ emq_status sq_history(struct sq_tx *tx, struct sq_row *row, const char *what, em
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, row->jid);
-    sq_bind_i64(st, 2, first ? row->side : HISTORY_MAX);
+    sq_bind_i64(st, 2, first ? row->side : EMQ__HISTORY_MAX);
     return sq_exec(tx->conn, st, "write history", err);
 }
