@@ -21,18 +21,19 @@ setup_cluster() {
     Q=$2
 }
 
-# Every key of the cluster is in the slot of TAG; those that are not BullMQ's are P::emq:Q:…, and each of them ends.
+# Each line of a file of keys as an argument of a command.
+of_each() { sed "s/.*/$1 \"&\"/" "$2" | redis; }
+
+# Every key of the cluster is in the slot of TAG; those that are not BullMQ's are P::emq:…, of this queue or of none, and each of them ends.
 all_in_slot() {
-    local tag=$1 key slot
-    slot=$(redis cluster keyslot "$tag")
-    while read -r key; do
-        is "$(redis cluster keyslot "$key")" "$slot" || { echo "$key is elsewhere" >&2; return 1; }
-        case $key in
-        "$EMQ_PREFIX::emq:$Q:"*) [ "$(redis pttl "$key")" != -1 ] || { echo "$key never ends" >&2; return 1; } ;;
-        "$EMQ_PREFIX:$Q:"* | "users$tag"*) ;;
-        *) echo "whose key is $key?" >&2; return 1 ;;
-        esac
-    done < <(all_keys)
+    local tag=$1
+    all_keys >keys
+    of_each 'CLUSTER KEYSLOT' keys | paste -d' ' - keys >slots
+    ! grep -v "^$(redis cluster keyslot "$tag") " slots || return 1
+    grep -F "$EMQ_PREFIX::emq:" keys >private
+    of_each PTTL private | paste -d' ' - private >ends
+    ! grep '^-1 ' ends || return 1
+    ! grep -vF -e "$EMQ_PREFIX::emq:$Q:" -e "$EMQ_PREFIX::emq::" -e "$EMQ_PREFIX:$Q:" -e "users$tag" keys
 }
 
 hand_out() { TOKEN=$(emq take "$Q" --lock "${1:-30s}" --json | jq -r .token); }
