@@ -143,6 +143,22 @@ load common
     [ "$(emq stats q --json | jq .waiting)" = 0 ]
 }
 
+@test "text that a line of a batch can't mean exactly is refused, data stay as they are" {
+    printf '%s\n' '{"text":"a"}' '{"text":"\ud800"}' >batch
+    expect 65 emq add q --batch batch
+    says 'line 2: "text": "\ud800" is not text: it has half of a surrogate pair'
+    says "nothing was added"
+    printf '%s\n' '{"data":"\ud800","id":"raw"}' >batch
+    expect 0 emq add q --batch batch
+    [ "$(emq show q raw --data)" = '"\ud800"' ]
+    echo '[1]' >batch
+    expect 65 emq add q --batch batch
+    says 'line 1: [1] is no JSON object; a line is one, such as {"data":{},"name":"mail"}'
+    echo '{"data":1,"priority":1.5}' >batch
+    expect 65 emq add q --batch batch
+    says 'line 1: "priority": 1.5 is not a whole number within 0..2097151'
+}
+
 @test "an id twice in a batch is one job and told as duplicate" {
     printf '{"id":"x","data":1}\n{"id":"y","data":2}\n{"id":"x","data":3}\n' >batch
     expect 0 emq add q --batch batch --json
