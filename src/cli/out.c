@@ -131,6 +131,18 @@ int cli_failure(const struct cli *cli, emq_status s, const emq_error *err)
     return code;
 }
 
+int cli_no_job(const struct cli *cli)
+{
+    int code = own_code(cli, CLI_NO);
+    char *text = NULL;
+    if (asprintf(&text, "queue %s has no job %s", cli->args.words[0], cli->args.words[1]) < 0)
+        text = NULL;
+    print_message(cli, "error", text ? text : "out of memory", code,
+                  emq_status_name(EMQ_NOT_FOUND));
+    free(text);
+    return code;
+}
+
 static char did[512];
 
 void cli_did(const char *fmt, ...)
@@ -206,12 +218,14 @@ int cli_done(const struct cli *cli, const char *what, emq_str id, const char *ou
     return cli_json_end(cli, &b);
 }
 
-int cli_owner_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done)
+int cli_job_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done)
 {
     if (s == EMQ_LOST)
         return cli_error(cli, CLI_NO,
                          "the lock of job %s is not this token's any more; nothing was changed",
                          cli->args.words[1]);
+    if (s == EMQ_NOT_FOUND)
+        return cli_no_job(cli);
     return s == EMQ_OK ? cli_done(cli, "id", emq_cstr(cli->args.words[1]), done)
                        : cli_failure(cli, s, err);
 }

@@ -32,6 +32,9 @@ static int report(const struct cli *cli, const struct cli_act *act, emq_str id, 
     struct emq__buf b;
     if (s == EMQ_OK)
         return cli_done(cli, "id", id, act->done);
+    if (!cli->globals.json && s == EMQ_NOT_FOUND)
+        return cli_error(cli, CLI_NO, "queue %s has no job %.*s", cli->args.words[0],
+                         EMQ_STR_ARG(id));
     if (!cli->globals.json)
         return cli_error(cli, CLI_NO, "job %.*s: %s", EMQ_STR_ARG(id), why_not(s));
     cli_json_begin(&b);

@@ -89,8 +89,7 @@ static int run(struct cli *cli)
         return cli_usage(cli, "give one of --data, --result and --json");
     emq_status s = emq_get(cli->client, queue, emq_cstr(cli->args.words[1]), &job, &err);
     if (s == EMQ_NOT_FOUND)
-        return cli_error(cli, CLI_NO, "queue %s has no job %s", cli->args.words[0],
-                         cli->args.words[1]);
+        return cli_no_job(cli);
     if (s == EMQ_OK)
         s = emq_stats(cli->client, queue, &stats, &err);
     if (s != EMQ_OK) {

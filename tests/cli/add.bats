@@ -17,6 +17,21 @@ load common
     [ "$(field .state)" = prioritized ]
 }
 
+@test "@@ stands for text that begins with one @, wherever @FILE may be given" {
+    echo file >text
+    expect 0 emq add q @@text --id a
+    [ "$(emq show q a --data)" = @text ]
+    emq add q @@@ --id b
+    [ "$(emq show q b --data)" = @@ ]
+    emq edit q b --data @@
+    [ "$(emq show q b --data)" = @ ]
+    token=$(emq take q --json | jq -r .token)
+    emq settle q a --token "$token" --completed @@text
+    [ "$(emq show q a --result)" = @text ]
+    expect 64 emq add q @
+    says "or @@ for text that begins with one @"
+}
+
 @test "data of @FILE and of standard input keeps every byte" {
     head -c 4096 /dev/urandom >raw
     printf '\0a\0' >>raw

@@ -107,6 +107,22 @@ load common
     expect 0 emq rm q j
 }
 
+@test "what is about a job that is not there names the job and its queue" {
+    for what in "show q 77" "show q 77 --data" "logs q 77" "wait q 77" "edit q 77 --progress 1" \
+        "edit q 77 --data 1" "edit q 77 --log 1" "edit q 77 --delay 1s" "edit q 77 --priority 3" \
+        "settle q 77 --completed" "settle q 77 --token t --completed" "settle q 77 --force --release" \
+        "retry q 77" "promote q 77" "cancel q 77" "rm q 77" "rm q 77 --dry-run"; do
+        expect 1 emq $what
+        says "queue q has no job 77"
+    done
+    expect 1 emq dedup show q d
+    says "no job of queue q holds dedup id d"
+    expect 1 emq dedup release q d --owner 77
+    says "no job of queue q with the id 77 holds dedup id d"
+    expect 1 emq --json edit q 77 --log x
+    [ "$(jq -r .status,.error <<<"$stderr" | paste -sd ' ')" = "NOT_FOUND queue q has no job 77" ]
+}
+
 @test "edit changes priority, due time and data" {
     emq add q old --id j >/dev/null
     emq add q x --id d --delay 1h >/dev/null
@@ -137,7 +153,9 @@ load common
     [ "$(emq logs q j)" = "page 3" ]
     expect 0 emq edit q j --progress 50
     [ "$(emq show q j --json | jq .progress)" = 50 ]
-    expect 64 emq edit q j --progress '{'
+    expect 65 emq edit q j --progress '{bad'
+    says '--progress: "{bad" is not JSON (at byte 1): give a number or any JSON value; nothing was changed'
+    expect 65 emq edit q j --progress '{' --token "$token" --json
     expect 64 emq edit q j --token "$token" --priority 1
     expect 64 emq edit q j --log a --progress 1
 }
