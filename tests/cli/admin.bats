@@ -98,6 +98,55 @@ load common
     says completed
 }
 
+@test "cancel says what it did: asked the owner to stop, or failed the job" {
+    emq add q x --id held >/dev/null
+    emq take q --quiet >/dev/null
+    emq add q x --id waits >/dev/null
+    expect 0 emq cancel q held waits --dry-run
+    [ "$stderr" = "emq cancel: 1 job would be cancelled
+emq cancel: 1 active job would be asked to stop" ]
+    expect 0 emq show q held
+    [[ $output != *"asked to stop"* ]]
+    expect 0 emq cancel q held
+    [ "$stderr" = "emq cancel: 1 active job asked to stop" ]
+    expect 0 emq show q held
+    [[ $output == *"cancel "*"its owner was asked to stop"* ]]
+    [ "$(emq show q held --json | jq .cancelRequested)" = true ]
+    expect 0 emq cancel q held waits --json
+    [ "$(jq -r .outcome <<<"$output" | paste -sd ,)" = "asked to stop,cancelled" ]
+    emq add q x >/dev/null
+    expect 0 emq cancel q --all --json --dry-run
+    [ "$output" = '{"outcome":"cancelled","count":1,"askedToStop":1,"dryRun":true}' ]
+    expect 0 emq cancel q --all --json
+    [ "$output" = '{"outcome":"cancelled","count":1,"askedToStop":1}' ]
+    expect 0 emq cancel q --state active
+    [ "$stderr" = "emq cancel: 1 active job asked to stop" ]
+    expect 0 emq cancel q --all
+    [ "$stderr" = "emq cancel: 1 active job asked to stop" ]
+}
+
+@test "rm says which jobs stay: those that are being worked on" {
+    for id in a b c; do emq add q x --id "$id" >/dev/null; done
+    emq take q --quiet >/dev/null
+    emq take q --quiet >/dev/null
+    for selection in --all "--state active"; do
+        expect 0 emq rm q $selection --dry-run --json
+        [ "$(field '.stayed|@json')" = '["a","b"]' ]
+        expect 0 emq rm q $selection --dry-run
+        says "2 active jobs stay, being worked on: cancel, or wait"
+    done
+    expect 0 emq rm q --all --verbose
+    [ "$stderr" = "emq rm: 1 job removed
+emq rm: 2 active jobs stay, being worked on: cancel, or wait: a, b" ]
+    expect 0 emq rm q --state active
+    [ "$stderr" = "emq rm: 0 jobs removed
+emq rm: 2 active jobs stay, being worked on: cancel, or wait" ]
+    expect 0 emq rm q --all --json
+    [ "$output" = '{"outcome":"removed","count":0,"stayed":["a","b"]}' ]
+    expect 0 emq rm q --state failed --json
+    [ "$output" = '{"outcome":"removed","count":0,"stayed":[]}' ]
+}
+
 @test "a job under a live lock is not removed" {
     emq add q x --id j >/dev/null
     token=$(emq take q --json | jq -r .token)
