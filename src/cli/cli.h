@@ -102,6 +102,8 @@ void cli_say(const struct cli *cli, const char *fmt, ...) __attribute__((format(
 void cli_json_begin(struct emq__buf *b);
 void cli_json_str(struct emq__buf *b, const char *name, emq_str value);
 void cli_json_bool(struct emq__buf *b, const char *name, bool value);
+/* The jobs by state, and "paused". */
+void cli_json_counts(struct emq__buf *b, const emq_queue_stats *st);
 int cli_json_end(const struct cli *cli, struct emq__buf *b);
 /* What was done, for verbs that print nothing else: with --json {"id","outcome"}. */
 int cli_done(const struct cli *cli, const char *what, emq_str id, const char *outcome);

@@ -194,6 +194,13 @@ void cli_json_bool(struct emq__buf *b, const char *name, bool value)
     emq__buf_text(b, value ? "true" : "false");
 }
 
+void cli_json_counts(struct emq__buf *b, const emq_queue_stats *st)
+{
+    for (int state = 1; state <= EMQ_STATE_COUNT; state++)
+        emq__json_i64_member(b, emq_state_name(state), st->count[state]);
+    cli_json_bool(b, "paused", st->paused);
+}
+
 int cli_json_end(const struct cli *cli, struct emq__buf *b)
 {
     int code = CLI_OK;

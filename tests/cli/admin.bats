@@ -18,7 +18,7 @@ load common
     emq add a x >/dev/null
     emq add b y >/dev/null
     expect 0 emq ls --json
-    [ "$output" = $'{"queue":"a"}\n{"queue":"b"}' ]
+    [ "$(jq -r .queue <<<"$output" | paste -sd' ')" = "a b" ]
     expect 0 emq ls
     [[ ${lines[0]} == QUEUE* ]]
     expect 0 emq ls a --json
@@ -67,6 +67,23 @@ load common
     expect 1 emq take q
     expect 0 emq resume q
     expect 0 emq take q --json
+}
+
+@test "ls counts the jobs of each queue by state, as stats does" {
+    emq add q x >/dev/null
+    emq add q x --priority 3 >/dev/null
+    emq add q x --priority 4 >/dev/null
+    emq add r x --delay 1h >/dev/null
+    emq pause r
+    expect 0 emq ls
+    [ "$(tr -s ' ' <<<"$output" | sed 's/ $//')" = "QUEUE WAITING ACTIVE DELAYED PRIORITIZED WAITING-CHILDREN COMPLETED FAILED PAUSED
+q 1 0 0 2 0 0 0
+r 0 0 1 0 0 0 0 yes" ]
+    expect 0 emq ls --json
+    for queue in q r; do
+        counts=$(emq stats $queue --json | jq -c '{queue, waiting, active, delayed, prioritized, "waiting-children", completed, failed, paused}')
+        grep -qxF "$counts" <<<"$output"
+    done
 }
 
 @test "retry, promote, rm and cancel work by id, state and all" {
