@@ -2,7 +2,8 @@
  *
  * effect.h - where a job and the application's own data change together.
  *
- * The only header in which a native handle of a store appears.
+ * The only header in which a native handle of a store appears. A program that calls SQLite itself is
+ * linked with it: pkg-config --cflags --libs echomq sqlite3.
  */
 #ifndef ECHOMQ_EFFECT_H
 #define ECHOMQ_EFFECT_H
