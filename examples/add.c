@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Adds one job and prints its id:  add QUEUE DATA
+ *
+ * cc add.c $(pkg-config --cflags --libs echomq)
  */
 #include <echomq/echomq.h>
 #include <stdio.h>

@@ -2,6 +2,9 @@
  *
  * An order and its job change together: both, or neither.  add_on FILE QUEUE CUSTOMER
  * The application's tables live in the file of the queue.
+ *
+ * It calls SQLite itself, so it names sqlite3 too:
+ * cc add_on.c $(pkg-config --cflags --libs echomq sqlite3)
  */
 #include <echomq/effect.h>
 #include <sqlite3.h>

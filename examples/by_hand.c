@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Takes one job, works on it and settles it, without the worker runtime:  by_hand QUEUE
+ *
+ * cc by_hand.c $(pkg-config --cflags --libs echomq)
  */
 #include <echomq/echomq.h>
 #include <stdio.h>

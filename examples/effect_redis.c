@@ -3,6 +3,8 @@
  * Strength 1 on Redis: a few commands that are done in one script with the acknowledgement.
  *   effect_redis URL QUEUE        works off a queue whose jobs are amounts of money
  * Whenever this process is killed: each job is counted once.
+ *
+ * cc effect_redis.c $(pkg-config --cflags --libs echomq)
  */
 #include <echomq/effect.h>
 #include <stdio.h>

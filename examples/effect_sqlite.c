@@ -3,6 +3,8 @@
  * Strength 1 on SQLite: the effect is in the queue's own file and commits with the acknowledgement.
  *   effect_sqlite FILE QUEUE      works off a queue whose jobs are amounts of money
  * Whenever this process is killed: each job is booked once.
+ *
+ * cc effect_sqlite.c $(pkg-config --cflags --libs echomq sqlite3)
  */
 #include <echomq/effect.h>
 #include <sqlite3.h>

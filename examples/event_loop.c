@@ -2,6 +2,8 @@
  *
  * A queue inside an event loop: one thread, poll(), no blocking take.  event_loop QUEUE
  * Ends after five seconds without work.
+ *
+ * cc event_loop.c $(pkg-config --cflags --libs echomq)
  */
 #include <echomq/echomq.h>
 #include <poll.h>

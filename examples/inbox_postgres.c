@@ -4,6 +4,8 @@
  * keys.
  *   inbox_postgres CONNINFO QUEUE   works off a queue of the default store, whose jobs are amounts of money
  * The key goes in with the effect, in one transaction; a job that comes again finds it there.
+ *
+ * cc inbox_postgres.c $(pkg-config --cflags --libs echomq libpq)
  */
 #include <echomq/effect.h>
 #include <libpq-fe.h>

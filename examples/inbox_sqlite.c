@@ -3,6 +3,8 @@
  * Strength 2: the effect is in a database of the application's own, which also holds an inbox of keys.
  *   inbox_sqlite DATABASE QUEUE   works off a queue of the default store, whose jobs are amounts of money
  * The key goes in with the effect, in one transaction; a job that comes again finds it there.
+ *
+ * cc inbox_sqlite.c $(pkg-config --cflags --libs echomq sqlite3)
  */
 #include <echomq/effect.h>
 #include <sqlite3.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Runs a handler in four threads until nothing is left to do:  worker QUEUE
+ *
+ * cc worker.c $(pkg-config --cflags --libs echomq)
  */
 #include <echomq/worker.h>
 #include <stdio.h>

@@ -528,9 +528,10 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_remove(emq_client *c, emq_str queue,
                                                    emq_error *err);
 /* Asks the owner of an active job to stop: its handler sees emq_job_cancelled(). The job does not run
  * again: if its owner gives it back, retries it or dies, it ends failed with the reason "cancelled".
- * A job that is not active is failed at once with that reason. */
+ * A job that is not active is failed at once with that reason. *out_state (or NULL), written on EMQ_OK,
+ * tells them apart: EMQ_ACTIVE, asked; EMQ_FAILED_STATE, or 0 when its retention removed it, failed. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_cancel(emq_client *c, emq_str queue, emq_str id,
-                                                   emq_error *err);
+                                                   int32_t *out_state, emq_error *err);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_set_priority(emq_client *c, emq_str queue, emq_str id,
                                                          int32_t priority, int lifo,
                                                          emq_error *err);

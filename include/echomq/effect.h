@@ -13,7 +13,8 @@
  * None of this is the producer's dedup (emq_add_opts.dedup_id), which drops a second *submission* and knows
  * nothing of a second delivery.
  *
- * The only header in which a native handle of a store appears.
+ * The only header in which a native handle of a store appears. A program that calls SQLite itself is
+ * linked with it: pkg-config --cflags --libs echomq sqlite3.
  */
 #ifndef ECHOMQ_EFFECT_H
 #define ECHOMQ_EFFECT_H

@@ -62,7 +62,8 @@ typedef enum emq_event_kind {
     EMQ_EVENT_GIVEN_BACK = 5,
     EMQ_EVENT_LOST = 6,      /* the lock was lost: the outcome was refused */
     EMQ_EVENT_RECOVERED = 7, /* this worker's sweep returned somebody's stalled job (id set) */
-    EMQ_EVENT_ERROR = 8,     /* `text` says what failed; an act that failed is tried again */
+    EMQ_EVENT_ERROR = 8,     /* `text` says what failed; an act that failed is tried again,
+                                or the worker gives up: see exit_when_empty */
     EMQ_EVENT_READY = 9,     /* the first contact with the store succeeded */
     EMQ_EVENT_FINISHED = 10  /* exit_when_empty: nothing is left; or stop was asked; draining */
 } emq_event_kind;
@@ -105,7 +106,9 @@ typedef struct emq_worker_opts {
     int32_t exit_when_empty;     /* end when nothing is waiting, prioritized, active or delayed by a
                                 retry. What a paused queue holds does not count, nor what this worker
                                 leaves to others: the next run of a BullMQ scheduler; of fire-and-
-                                forget all jobs of schedulers and those with a parent */
+                                forget all jobs of schedulers and those with a parent. A store that
+                                refuses all writes (full, read-only, damaged) for as long as a lock, at
+                                most 30 s, ends it too, as it ends a worker that has had max_jobs */
     int32_t stream;              /* argv: one child is kept and fed JSON lines */
     int32_t start_paused;
     int64_t max_jobs; /* end after this many jobs; 0 = no limit */
@@ -139,8 +142,8 @@ typedef struct emq_worker_stats {
     int32_t unstartable; /* 1 = the program could not be started (the CLI ends with 78) */
     int32_t
         exit_status; /* argv: of the program that ended last; 128 + n for signal n; -1 = none yet */
-    int32_t reserved;
-    int64_t takes;        /* acts that asked the store for work, whatever they got */
+    int32_t gave_up; /* 0, or the emq_status for which it ended: see exit_when_empty */
+    int64_t takes;   /* acts that asked the store for work, whatever they got */
     int64_t takes_failed; /* of them: the store failed */
 } emq_worker_stats;
 ECHOMQ_API void emq_worker_get_stats(emq_worker *w, emq_worker_stats *out);

@@ -40,6 +40,8 @@ bool emq__json_get(struct emq__json object, const char *name, struct emq__json *
 /* Decodes a string value (escapes resolved; a lone surrogate becomes U+FFFD) into the arena.
  * false: not a string or no memory. */
 bool emq__json_str(struct emq__json v, struct emq__arena *mem, emq_str *out);
+/* Is it a string without a lone surrogate, so that emq__json_str() gives exactly what was written? */
+bool emq__json_exact(struct emq__json v);
 /* The same for a raw key of emq__json_next(). */
 bool emq__json_unescape(emq_str raw_key, struct emq__arena *mem, emq_str *out);
 bool emq__json_i64(struct emq__json v, int64_t *out);   /* whole numbers only, 1e3 allowed, exact */

@@ -145,22 +145,26 @@ static uint32_t hex4(emq_str s, size_t i)
 }
 
 /* The code behind `\u`; *i is at the first hex digit and moves behind the escape, or behind both
- * halves of a surrogate pair. */
+ * halves of a surrogate pair. A lone half is returned as it is. */
 static uint32_t read_unicode(emq_str raw, size_t *i)
 {
     uint32_t code = hex4(raw, *i);
 
     *i = raw.len - *i < 4 ? raw.len : *i + 4;
-    if (code < 0xD800 || code > 0xDFFF)
-        return code;
-    if (code <= 0xDBFF && raw.len - *i >= 6 && raw.ptr[*i] == '\\' && raw.ptr[*i + 1] == 'u') {
+    if (code >= 0xD800 && code <= 0xDBFF && raw.len - *i >= 6 && raw.ptr[*i] == '\\' &&
+        raw.ptr[*i + 1] == 'u') {
         uint32_t low = hex4(raw, *i + 2);
         if (low >= 0xDC00 && low <= 0xDFFF) {
             *i += 6;
             return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
         }
     }
-    return 0xFFFD;
+    return code;
+}
+
+static bool is_surrogate(uint32_t code)
+{
+    return code >= 0xD800 && code <= 0xDFFF;
 }
 
 /* Decodes the piece at *i, an escape or a run of plain bytes: returned as a slice of raw or of
@@ -182,7 +186,10 @@ static emq_str read_piece(emq_str raw, size_t *i, char room[4])
     case 'n': ch = '\n'; break;
     case 'r': ch = '\r'; break;
     case 't': ch = '\t'; break;
-    case 'u': return emq_strn(room, emq__utf8_put(read_unicode(raw, i), room));
+    case 'u': {
+        uint32_t code = read_unicode(raw, i);
+        return emq_strn(room, emq__utf8_put(is_surrogate(code) ? 0xFFFD : code, room));
+    }
     default: break;
     }
     room[0] = ch;
@@ -251,6 +258,21 @@ bool emq__json_str(struct emq__json v, struct emq__arena *mem, emq_str *out)
     if (v.type != EMQ__JSON_STRING || v.raw.len < 2)
         return false;
     return emq__json_unescape(emq_strn(v.raw.ptr + 1, v.raw.len - 2), mem, out);
+}
+
+bool emq__json_exact(struct emq__json v)
+{
+    if (v.type != EMQ__JSON_STRING)
+        return false;
+    for (size_t i = 0; i + 1 < v.raw.len;) {
+        const char *slash = memchr(v.raw.ptr + i, '\\', v.raw.len - 1 - i);
+        if (!slash)
+            break;
+        i = (size_t)(slash - v.raw.ptr) + 2;
+        if (slash[1] == 'u' && is_surrogate(read_unicode(v.raw, &i)))
+            return false;
+    }
+    return true;
 }
 
 bool emq__json_i64(struct emq__json v, int64_t *out)

@@ -90,6 +90,8 @@ int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 /* A failure of the library. Outcomes give 1, TIMEOUT 124. */
 int cli_failure(const struct cli *cli, emq_status s, const emq_error *err);
 int cli_exit_code(emq_status s);
+/* There is no job words[1] in queue words[0]: 1. */
+int cli_no_job(const struct cli *cli);
 /* A wrong command line: 64. */
 int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -101,11 +103,14 @@ void cli_say(const struct cli *cli, const char *fmt, ...) __attribute__((format(
 void cli_json_begin(struct emq__buf *b);
 void cli_json_str(struct emq__buf *b, const char *name, emq_str value);
 void cli_json_bool(struct emq__buf *b, const char *name, bool value);
+/* The jobs by state, and "paused". */
+void cli_json_counts(struct emq__buf *b, const emq_queue_stats *st);
 int cli_json_end(const struct cli *cli, struct emq__buf *b);
 /* What was done, for verbs that print nothing else: with --json {"id","outcome"}. */
 int cli_done(const struct cli *cli, const char *what, emq_str id, const char *outcome);
-/* The same for what an owner did to job words[1]; a lost lock has its own message. */
-int cli_owner_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done);
+/* The same for what was done to job words[1] of queue words[0]; a lost lock and a job that is not there
+ * have messages of their own. */
+int cli_job_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done);
 
 /* What was done and can't be undone: said if the result can't be printed. */
 void cli_did(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -115,9 +120,11 @@ bool cli_reader_gone(void);
  * gone, ends the process as any filter: silently, by SIGPIPE; but never silently after cli_did(). */
 int cli_finish(const struct cli *cli, int code);
 
-/* Reads DATA as given on the line: "@FILE" a file, "-" standard input, else the text itself. The
- * bytes are malloc'ed. 0, or an exit code after its message (66 no such file, 65 too large, 74). */
+/* Reads DATA as given on the line: "@FILE" a file, "-" standard input, "@@TEXT" the text "@TEXT", else the
+ * text itself. The bytes are malloc'ed. 0, or an exit code after its message (66 no such file, 65 too large, 74). */
 int cli_read_data(const struct cli *cli, const char *arg, size_t max, char **out, size_t *out_len);
+#define CLI_DATA_HELP \
+    "the argument itself, @FILE a file, - standard input, @@TEXT text that begins with one @"
 /* The same of a file's name; "-" is standard input. */
 int cli_read_file(const struct cli *cli, const char *path, size_t max, char **out, size_t *out_len);
 

@@ -52,9 +52,14 @@ int cli_read_data(const struct cli *cli, const char *arg, size_t max, char **out
 {
     if (strcmp(arg, "-") == 0)
         return cli_read_file(cli, arg, max, out, out_len);
-    if (arg[0] == '@')
-        return arg[1] ? cli_read_file(cli, arg + 1, max, out, out_len)
-                      : cli_usage(cli, "\"@\" names no file: give @FILE");
+    if (arg[0] == '@' && arg[1] == '@')
+        arg++;
+    else if (arg[0] == '@')
+        return arg[1]
+                   ? cli_read_file(cli, arg + 1, max, out, out_len)
+                   : cli_usage(
+                         cli,
+                         "\"@\" names no file: give @FILE, or @@ for text that begins with one @");
     *out_len = strlen(arg);
     *out = strdup(arg);
     return *out ? CLI_OK : cli_error(cli, CLI_AGAIN, "out of memory");

@@ -134,6 +134,18 @@ int cli_failure(const struct cli *cli, emq_status s, const emq_error *err)
     return code;
 }
 
+int cli_no_job(const struct cli *cli)
+{
+    int code = own_code(cli, CLI_NO);
+    char *text = NULL;
+    if (asprintf(&text, "queue %s has no job %s", cli->args.words[0], cli->args.words[1]) < 0)
+        text = NULL;
+    print_message(cli, "error", text ? text : "out of memory", code,
+                  emq_status_name(EMQ_NOT_FOUND));
+    free(text);
+    return code;
+}
+
 static char did[512];
 
 void cli_did(const char *fmt, ...)
@@ -185,6 +197,13 @@ void cli_json_bool(struct emq__buf *b, const char *name, bool value)
     emq__buf_text(b, value ? "true" : "false");
 }
 
+void cli_json_counts(struct emq__buf *b, const emq_queue_stats *st)
+{
+    for (int state = 1; state <= EMQ_STATE_COUNT; state++)
+        emq__json_i64_member(b, emq_state_name(state), st->count[state]);
+    cli_json_bool(b, "paused", st->paused);
+}
+
 int cli_json_end(const struct cli *cli, struct emq__buf *b)
 {
     int code = CLI_OK;
@@ -209,12 +228,14 @@ int cli_done(const struct cli *cli, const char *what, emq_str id, const char *ou
     return cli_json_end(cli, &b);
 }
 
-int cli_owner_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done)
+int cli_job_answer(const struct cli *cli, emq_status s, const emq_error *err, const char *done)
 {
     if (s == EMQ_LOST)
         return cli_error(cli, CLI_NO,
                          "the lock of job %s is not this token's any more; nothing was changed",
                          cli->args.words[1]);
+    if (s == EMQ_NOT_FOUND)
+        return cli_no_job(cli);
     return s == EMQ_OK ? cli_done(cli, "id", emq_cstr(cli->args.words[1]), done)
                        : cli_failure(cli, s, err);
 }

@@ -29,12 +29,66 @@ static const char *why_not(emq_status s)
     }
 }
 
+/* What became of all of them. */
+struct tally {
+    int64_t done, asked, stayed;
+    struct emq__buf ids; /* of those that stayed: text, or JSON strings */
+};
+
+static bool only_asked(const struct cli_act *act, int state)
+{
+    return act->asked && state == EMQ_ACTIVE;
+}
+
+static void say_tally(const struct cli *cli, const struct cli_act *act, const struct tally *t,
+                      bool dry_run)
+{
+    const char *would = dry_run ? "would be " : "";
+
+    if (t->done || !t->asked)
+        cli_say(cli, "%lld job%s %s%s", (long long)t->done, t->done == 1 ? "" : "s", would,
+                act->done);
+    if (t->asked)
+        cli_say(cli, "%lld active job%s %s%s", (long long)t->asked, t->asked == 1 ? "" : "s", would,
+                act->asked);
+    if (t->stayed)
+        cli_say(cli, "%lld active job%s, being worked on: cancel, or wait%s%.*s",
+                (long long)t->stayed, t->stayed == 1 ? " stays" : "s stay",
+                cli->globals.verbose ? ": " : "", cli->globals.verbose ? (int)t->ids.len : 0,
+                t->ids.len ? t->ids.ptr : "");
+}
+
+static int print_tally(const struct cli *cli, const struct cli_act *act, const struct tally *t,
+                       bool dry_run)
+{
+    struct emq__buf b;
+
+    cli_json_begin(&b);
+    cli_json_str(&b, "outcome", emq_cstr(act->done));
+    emq__json_i64_member(&b, "count", t->done);
+    if (act->asked)
+        emq__json_i64_member(&b, act->key, t->asked);
+    if (act->spares_locked) {
+        emq__json_key(&b, "stayed");
+        emq__buf_char(&b, '[');
+        emq__buf_add(&b, t->ids.ptr, t->ids.len);
+        emq__buf_char(&b, ']');
+    }
+    if (dry_run)
+        cli_json_bool(&b, "dryRun", true);
+    return cli_json_end(cli, &b);
+}
+
 /* Each id has its answer, so a refusal is a result here. */
-static int report(const struct cli *cli, const struct cli_act *act, emq_str id, emq_status s)
+static int report(const struct cli *cli, const struct cli_act *act, emq_str id, emq_status s,
+                  int state)
 {
     struct emq__buf b;
     if (s == EMQ_OK)
-        return cli_done(cli, "id", id, act->done);
+        return cli_done(cli, "id", id, only_asked(act, state) ? act->asked : act->done);
+    if (!cli->globals.json && s == EMQ_NOT_FOUND)
+        return cli_error(cli, CLI_NO, "queue %s has no job %.*s", cli->args.words[0],
+                         EMQ_STR_ARG(id));
     if (!cli->globals.json)
         return cli_error(cli, CLI_NO, "job %.*s: %s", EMQ_STR_ARG(id), why_not(s));
     cli_json_begin(&b);
@@ -54,7 +108,7 @@ static bool spared(const struct cli_act *act, const emq_job *job, int64_t now_ms
 }
 
 static emq_status would_one(struct cli *cli, const struct cli_act *act, emq_str queue, emq_str id,
-                            emq_error *err)
+                            int32_t *out_state, emq_error *err)
 {
     emq_queue_stats stats = {.size = sizeof stats};
     emq_job *job = NULL;
@@ -66,13 +120,25 @@ static emq_status would_one(struct cli *cli, const struct cli_act *act, emq_str 
         s = emq_stats(cli->client, queue, &stats, err);
     if (s == EMQ_OK && spared(act, job, stats.now_ms))
         s = EMQ_LOCKED;
+    *out_state = emq_job_state(job);
     emq_job_free(job);
     return s;
 }
 
-/* Of the active jobs those without a living lock, by the clock of the store after they were read. */
-static emq_status count_unlocked(struct cli *cli, const struct cli_act *act, emq_str queue,
-                                 int64_t *count, emq_error *err)
+static void add_stayed(const struct cli *cli, struct tally *t, emq_str id)
+{
+    if (t->stayed++)
+        emq__buf_text(&t->ids, cli->globals.json ? "," : ", ");
+    if (cli->globals.json)
+        emq__json_quote(&t->ids, id);
+    else
+        emq__buf_add(&t->ids, id.ptr, id.len);
+}
+
+/* The active jobs: those that stay, and, of a dry run, how many do not: those without a living lock, by the
+ * clock of the store after they were read. */
+static emq_status look_at_active(struct cli *cli, const struct cli_act *act, emq_str queue,
+                                 bool dry_run, struct tally *t, emq_error *err)
 {
     emq_find_opts o = {.size = sizeof o, .state = EMQ_ACTIVE, .limit = 1000};
     emq_queue_stats stats = {.size = sizeof stats};
@@ -82,8 +148,13 @@ static emq_status count_unlocked(struct cli *cli, const struct cli_act *act, emq
     while ((s = emq_find(cli->client, queue, &o, &page, err)) == EMQ_OK && emq_list_len(page) > 0 &&
            (s = emq_stats(cli->client, queue, &stats, err)) == EMQ_OK) {
         size_t n = emq_list_len(page);
-        for (size_t i = 0; i < n; i++)
-            *count += !spared(act, emq_list_job(page, i), stats.now_ms);
+        for (size_t i = 0; i < n; i++) {
+            const emq_job *job = emq_list_job(page, i);
+            if (dry_run && !spared(act, job, stats.now_ms))
+                t->done++;
+            else
+                add_stayed(cli, t, emq_job_id(job));
+        }
         o.after_id = emq_job_id(emq_list_job(page, n - 1));
         emq_list_free(last);
         last = page;
@@ -94,79 +165,83 @@ static emq_status count_unlocked(struct cli *cli, const struct cli_act *act, emq
     return s == EMQ_NOT_FOUND ? EMQ_OK : s;
 }
 
-static emq_status would_many(struct cli *cli, const struct cli_act *act, emq_str queue, int state,
-                             int64_t *count, emq_error *err)
-{
-    emq_queue_stats stats = {.size = sizeof stats};
-
-    if (act->spares_locked && state == EMQ_ACTIVE)
-        return count_unlocked(cli, act, queue, count, err);
-    emq_status s = emq_stats(cli->client, queue, &stats, err);
-    *count = stats.count[state];
-    return s;
-}
-
 /* ------------------------------------------------------------------------------------------ */
 
 static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue, bool dry_run)
 {
     int code = CLI_OK;
-    int64_t done = 0;
+    struct tally t = {0};
     for (size_t i = 1; i < cli->args.n_words; i++) {
         emq_error err;
         emq_str id = emq_cstr(cli->args.words[i]);
-        emq_status s =
-            dry_run ? would_one(cli, act, queue, id, &err) : act->one(cli, queue, id, &err);
+        int32_t state = 0;
+        emq_status s = dry_run ? would_one(cli, act, queue, id, &state, &err)
+                               : act->one(cli, queue, id, &state, &err);
         if (emq__is_failure(s))
             return cli_failure(cli, s, &err);
-        done += s == EMQ_OK;
-        int reported = report(cli, act, id, s);
+        t.asked += s == EMQ_OK && only_asked(act, state);
+        t.done += s == EMQ_OK && !only_asked(act, state);
+        int reported = report(cli, act, id, s, state);
         code = reported ? reported : code;
     }
     if (!cli->globals.json)
-        cli_say(cli, "%lld job%s %s%s", (long long)done, done == 1 ? "" : "s",
-                dry_run ? "would be " : "", act->done);
+        say_tally(cli, act, &t, dry_run);
     return code;
 }
 
-static int act_on_state(struct cli *cli, const struct cli_act *act, emq_str queue, int state,
-                        bool dry_run, int64_t *total)
+static emq_status act_on_state(struct cli *cli, const struct cli_act *act, emq_str queue, int state,
+                               bool dry_run, struct tally *t, emq_error *err)
 {
-    emq_error err;
+    emq_queue_stats stats = {.size = sizeof stats};
+    bool spares = act->spares_locked && state == EMQ_ACTIVE;
     int64_t count = 0;
-    emq_status s = dry_run ? would_many(cli, act, queue, state, &count, &err)
-                           : act->many(cli, queue, state, &count, &err);
-    *total += count;
-    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
+    emq_status s = EMQ_OK;
+
+    if (!dry_run) {
+        s = act->many(cli, queue, state, &count, err);
+    } else if (!spares) {
+        s = emq_stats(cli->client, queue, &stats, err);
+        count = stats.count[state];
+    }
+    *(only_asked(act, state) ? &t->asked : &t->done) += count;
+    return s == EMQ_OK && spares ? look_at_active(cli, act, queue, dry_run, t, err) : s;
+}
+
+static int act_on_states(struct cli *cli, const struct cli_act *act, emq_str queue,
+                         const struct cli_selection *sel)
+{
+    const int given[] = {sel->state, 0};
+    struct tally t = {0};
+    emq_error err;
+    emq_status s = EMQ_OK;
+    int code = CLI_OK;
+
+    emq__buf_init(&t.ids, SIZE_MAX / 2);
+    for (const int *state = sel->state ? given : act->states; *state && s == EMQ_OK; state++)
+        s = act_on_state(cli, act, queue, *state, sel->dry_run, &t, &err);
+    if (s != EMQ_OK)
+        code = cli_failure(cli, s, &err);
+    else if (t.ids.failed)
+        code = cli_error(cli, CLI_AGAIN, "out of memory");
+    else if (cli->globals.json)
+        code = print_tally(cli, act, &t, sel->dry_run);
+    else
+        say_tally(cli, act, &t, sel->dry_run);
+    emq__buf_free(&t.ids);
+    return code;
 }
 
 int cli_act_on(struct cli *cli, const struct cli_act *act)
 {
     const struct cli_selection *sel = cli->options;
     emq_str queue = emq_cstr(cli->args.words[0]);
-    int state = sel->state;
 
-    if ((cli->args.n_words > 1) + (state > 0) + sel->all != 1)
+    if ((cli->args.n_words > 1) + (sel->state > 0) + sel->all != 1)
         return cli_usage(cli, "give ids, or --state S, or --all");
     if (cli->args.n_words > 1)
         return act_on_ids(cli, act, queue, sel->dry_run);
-    if (state && !allowed(act, state))
-        return cli_usage(cli, "--state: jobs that are %s can't be %s", emq_state_name(state),
+    if (sel->state && !allowed(act, sel->state))
+        return cli_usage(cli, "--state: jobs that are %s can't be %s", emq_state_name(sel->state),
                          act->done);
-
-    int code = CLI_OK;
-    int64_t total = 0;
-    if (state)
-        code = act_on_state(cli, act, queue, state, sel->dry_run, &total);
-    for (const int *s = act->states; !state && *s && code == CLI_OK; s++)
-        code = act_on_state(cli, act, queue, *s, sel->dry_run, &total);
-    if (code != CLI_OK)
-        return code;
-    if (cli->globals.json)
-        printf("{\"outcome\":\"%s\",\"count\":%lld%s}\n", act->done, (long long)total,
-               sel->dry_run ? ",\"dryRun\":true" : "");
-    else
-        cli_say(cli, "%lld job%s %s%s", (long long)total, total == 1 ? "" : "s",
-                sel->dry_run ? "would be " : "", act->done);
-    return CLI_OK;
+    return act_on_states(cli, act, queue, sel);
 }

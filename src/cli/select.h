@@ -31,9 +31,12 @@ struct cli_selection {
 struct cli_act {
     const char *done;  /* "retried" */
     const int *states; /* states this may be done to, ended by 0: --all, and the check of --state */
-    emq_status (*one)(struct cli *cli, emq_str queue, emq_str id, emq_error *err);
+    /* *out_state: the state after it, where the verb knows it. */
+    emq_status (*one)(struct cli *cli, emq_str queue, emq_str id, int32_t *out_state,
+                      emq_error *err);
     emq_status (*many)(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err);
-    bool spares_locked; /* active jobs only when their locks have ended */
+    bool spares_locked;      /* active jobs only when their locks have ended */
+    const char *asked, *key; /* what is done to active jobs instead; the member that counts them */
 };
 /* Does it, reports each refusal; 1 if any id was refused or nothing matched an id. */
 int cli_act_on(struct cli *cli, const struct cli_act *act);

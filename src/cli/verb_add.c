@@ -346,8 +346,8 @@ const struct cli_verb cli_verb_add = {
     .summary = "add a job, or a batch of jobs all or nothing",
     .usage = "QUEUE [DATA|@FILE|-] [OPTIONS]",
     .help =
-        "DATA is any text or bytes: the argument itself, @FILE a file, - standard input; default "
-        "{}.\n"
+        "DATA is any text or bytes: " CLI_DATA_HELP ";\n"
+        "default {}.\n"
         "Prints the job's id. With --wait prints the result; exit 1 if the job failed, 124 at the\n"
         "deadline.\n\n"
         "--batch reads one JSON object a line, with any of: \"text\" or \"data\" (any JSON), "

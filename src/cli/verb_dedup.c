@@ -26,7 +26,7 @@ static int show(struct cli *cli, emq_str queue, emq_str id)
     emq_error err;
     emq_status s = emq_dedup_show(cli->client, queue, id, owner, &ttl_ms, &err);
     if (s == EMQ_NOT_FOUND)
-        return cli_error(cli, CLI_NO, "no job holds dedup id %s", id.ptr);
+        return cli_error(cli, CLI_NO, "no job of queue %s holds dedup id %s", queue.ptr, id.ptr);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
     if (!cli->globals.json) {
@@ -48,9 +48,8 @@ static int release(struct cli *cli, emq_str queue, emq_str id)
     emq_error err;
     emq_status s = emq_dedup_release(cli->client, queue, id, o->owner, &err);
     if (s == EMQ_NOT_FOUND)
-        return cli_error(cli, CLI_NO,
-                         o->owner.len ? "dedup id %s is not held by that job"
-                                      : "no job holds dedup id %s",
+        return cli_error(cli, CLI_NO, "no job of queue %s%s%s holds dedup id %s", queue.ptr,
+                         o->owner.len ? " with the id " : "", o->owner.len ? o->owner.ptr : "",
                          id.ptr);
     return s == EMQ_OK ? cli_done(cli, "dedupId", id, "released") : cli_failure(cli, s, &err);
 }

@@ -4,6 +4,8 @@
  */
 #include "cli/cli.h"
 
+#include "base/json.h"
+
 struct edit_options {
     emq_str data, progress, log, token;
     int64_t delay, priority;
@@ -72,6 +74,22 @@ static emq_status edit_data(struct cli *cli, emq_str queue, emq_str id, int *cod
     return s;
 }
 
+static emq_status edit_progress(struct cli *cli, emq_str queue, emq_str id, int *code,
+                                emq_error *err)
+{
+    const struct edit_options *o = cli->options;
+    size_t fault = 0;
+
+    if (!emq__json_valid(o->progress, &fault)) {
+        *code = cli_error(cli, CLI_DATA,
+                          "--progress: \"%s\" is not JSON (at byte %zu): give a number or any JSON "
+                          "value; nothing was changed",
+                          o->progress.ptr, fault);
+        return EMQ_OK;
+    }
+    return emq_set_progress(cli->client, queue, id, o->token, o->progress, err);
+}
+
 static int run(struct cli *cli)
 {
     const struct edit_options *o = cli->options;
@@ -88,7 +106,7 @@ static int run(struct cli *cli)
     if (o->has_data)
         s = edit_data(cli, queue, id, &code, &err);
     else if (o->has_progress)
-        s = emq_set_progress(cli->client, queue, id, o->token, o->progress, &err);
+        s = edit_progress(cli, queue, id, &code, &err);
     else if (o->has_log)
         s = emq_add_log(cli->client, queue, id, o->token, o->log, &err);
     else if (o->has_delay)
@@ -99,7 +117,7 @@ static int run(struct cli *cli)
         return code;
     if (s == EMQ_WRONG_STATE)
         return cli_error(cli, CLI_NO, "job %s is not delayed", cli->args.words[1]);
-    return cli_owner_answer(cli, s, &err, "changed");
+    return cli_job_answer(cli, s, &err, "changed");
 }
 
 const struct cli_verb cli_verb_edit = {
@@ -107,6 +125,7 @@ const struct cli_verb cli_verb_edit = {
     .summary = "change priority, due time, data or progress of a job, or add to its log",
     .usage = "QUEUE ID --priority N [--lifo] | --delay D | [--token T] --data DATA|--progress "
              "JSON|--log TEXT",
+    .help = "DATA is any text or bytes: " CLI_DATA_HELP ".",
     .options = edit_table,
     .options_size = sizeof(struct edit_options),
     .min_words = 2,

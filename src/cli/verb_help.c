@@ -111,7 +111,7 @@ static void put_script(struct emq__buf *b)
     emq__buf_text(b, "    esac\n"
                      "    [[ $place != queue || $cur == -* || $((COMP_CWORD - i)) -ne 1 ]] ||\n"
                      "        mapfile -t words < <(emq \"${at[@]}\" ls --json 2>/dev/null |\n"
-                     "            sed -nE 's/^\\{\"queue\":\"([^\"\\\\]*)\"\\}$/\\1/p')\n"
+                     "            sed -nE 's/^\\{\"queue\":\"([^\"\\\\]*)\",.*/\\1/p')\n"
                      "    [[ $prev != --state ]] || words=(");
     for (int state = 1; state <= EMQ_STATE_COUNT; state++)
         emq__buf_printf(b, "%s%s", state > 1 ? " " : "", emq_state_name(state));

@@ -68,8 +68,7 @@ static int run_logs(struct cli *cli)
     emq_status s = emq_logs(cli->client, emq_cstr(cli->args.words[0]), emq_cstr(cli->args.words[1]),
                             0, 0, &entries, &err);
     if (s == EMQ_NOT_FOUND)
-        return cli_error(cli, CLI_NO, "queue %s has no job %s", cli->args.words[0],
-                         cli->args.words[1]);
+        return cli_no_job(cli);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
     size_t n = emq_list_len(entries), first = o->last ? n : 0;

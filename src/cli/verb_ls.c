@@ -39,42 +39,63 @@ static const struct cli_option ls_table[] = {
     {.name = NULL},
 };
 
-static int print_queue_json(const struct cli *cli, emq_str name)
+/* The name, a count for each state, and whether it is paused. */
+enum { COLUMNS = EMQ_STATE_COUNT + 2 };
+
+static int print_queue_json(struct cli *cli, emq_str name)
 {
+    emq_queue_stats st = {.size = sizeof st};
     struct emq__buf b;
+    emq_error err;
+    emq_status s = emq_stats(cli->client, name, &st, &err);
+
+    if (s != EMQ_OK)
+        return cli_failure(cli, s, &err);
     cli_json_begin(&b);
     cli_json_str(&b, "queue", name);
+    cli_json_counts(&b, &st);
     return cli_json_end(cli, &b);
 }
 
 static void queue_row(struct cli_table *table, emq_str name, const emq_queue_stats *st)
 {
-    const int64_t count[] = {st->count[EMQ_WAITING] + st->count[EMQ_PRIORITIZED],
-                             st->count[EMQ_ACTIVE], st->count[EMQ_DELAYED],
-                             st->count[EMQ_COMPLETED_STATE], st->count[EMQ_FAILED_STATE]};
-    char text[EMQ_ARRAY_LEN(count)][24], label[EMQ_QUEUE_NAME_MAX + 16];
-    const char *cells[EMQ_ARRAY_LEN(count) + 2] = {
-        cli_cell(name, EMQ_QUEUE_NAME_MAX, label, sizeof label)};
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(count); i++) {
-        snprintf(text[i], sizeof text[i], "%lld", (long long)count[i]);
+    char text[EMQ_STATE_COUNT][24], label[EMQ_QUEUE_NAME_MAX + 16];
+    const char *cells[COLUMNS] = {cli_cell(name, EMQ_QUEUE_NAME_MAX, label, sizeof label)};
+
+    for (int i = 0; i < EMQ_STATE_COUNT; i++) {
+        snprintf(text[i], sizeof text[i], "%lld", (long long)st->count[i + 1]);
         cells[i + 1] = text[i];
     }
-    cells[EMQ_ARRAY_LEN(count) + 1] = st->paused ? "yes" : "";
+    cells[COLUMNS - 1] = st->paused ? "yes" : "";
     cli_table_row(table, cells);
+}
+
+static struct cli_table *queue_table(void)
+{
+    char names[EMQ_STATE_COUNT][24];
+    const char *columns[COLUMNS] = {"QUEUE"};
+    bool right[COLUMNS] = {false};
+
+    for (int i = 0; i < EMQ_STATE_COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "%s", emq_state_name(i + 1));
+        for (char *p = names[i]; *p; p++)
+            *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
+        columns[i + 1] = names[i];
+        right[i + 1] = true;
+    }
+    columns[COLUMNS - 1] = "PAUSED";
+    return cli_table_new(columns, right, COLUMNS);
 }
 
 static int print_queues(struct cli *cli, const emq_list *names)
 {
-    static const char *const columns[] = {"QUEUE",     "WAITING", "ACTIVE", "DELAYED",
-                                          "COMPLETED", "FAILED",  "PAUSED"};
-    static const bool right[] = {false, true, true, true, true, true, false};
     emq_error err;
     emq_status s = EMQ_OK;
     if (emq_list_len(names) == 0) {
         cli_say(cli, "no queues yet");
         return CLI_OK;
     }
-    struct cli_table *table = cli_table_new(columns, right, EMQ_ARRAY_LEN(columns));
+    struct cli_table *table = queue_table();
     for (size_t i = 0; i < emq_list_len(names) && s == EMQ_OK; i++) {
         emq_queue_stats st = {.size = sizeof st};
         s = emq_stats(cli->client, emq_list_str(names, i), &st, &err);
@@ -203,7 +224,10 @@ const struct cli_verb cli_verb_ls = {
     .name = "ls",
     .summary = "list queues, or the jobs of a queue",
     .usage = "[QUEUE [--state S|--worker WORKER]]",
-    .help = "With --json one object a line: queues, or jobs as `emq show --json` prints them.",
+    .help =
+        "Queues come with their jobs by state, as emq stats counts them. With --json one object a "
+        "line: queues, or\n"
+        "jobs as `emq show --json` prints them.",
     .options = ls_table,
     .options_size = sizeof(struct ls_options),
     .min_words = 0,

@@ -34,8 +34,10 @@ static int retry_flags(const struct cli *cli)
            (o->keep_effect ? EMQ_RETRY_KEEP_EFFECT : 0) | (o->redo ? EMQ_RETRY_REDO_EFFECT : 0);
 }
 
-static emq_status retry_one(struct cli *cli, emq_str queue, emq_str id, emq_error *err)
+static emq_status retry_one(struct cli *cli, emq_str queue, emq_str id, int32_t *out_state,
+                            emq_error *err)
 {
+    (void)out_state;
     return emq_retry(cli->client, queue, id, retry_flags(cli), err);
 }
 
@@ -64,8 +66,10 @@ static int run_retry(struct cli *cli)
     const struct retry_options *o = cli->options;
     if (o->keep_effect && o->redo)
         return cli_usage(cli, "--keep-effect and --redo exclude each other");
-    struct cli_act act = {"retried", sel->all ? states_all : states_finished, retry_one, retry_many,
-                          false};
+    struct cli_act act = {.done = "retried",
+                          .states = sel->all ? states_all : states_finished,
+                          .one = retry_one,
+                          .many = retry_many};
     return cli_act_on(cli, &act);
 }
 
@@ -89,8 +93,10 @@ static const struct cli_option selection_table[] = {CLI_SELECTION_OPTIONS, {.nam
 
 /* ---- promote ----------------------------------------------------------------------------- */
 
-static emq_status promote_one(struct cli *cli, emq_str queue, emq_str id, emq_error *err)
+static emq_status promote_one(struct cli *cli, emq_str queue, emq_str id, int32_t *out_state,
+                              emq_error *err)
 {
+    (void)out_state;
     return emq_promote(cli->client, queue, id, err);
 }
 
@@ -104,7 +110,8 @@ static emq_status promote_many(struct cli *cli, emq_str queue, int state, int64_
 static int run_promote(struct cli *cli)
 {
     static const int states[] = {EMQ_DELAYED, 0};
-    const struct cli_act act = {"promoted", states, promote_one, promote_many, false};
+    const struct cli_act act = {
+        .done = "promoted", .states = states, .one = promote_one, .many = promote_many};
     return cli_act_on(cli, &act);
 }
 
@@ -122,8 +129,10 @@ const struct cli_verb cli_verb_promote = {
 
 /* ---- rm ---------------------------------------------------------------------------------- */
 
-static emq_status remove_one(struct cli *cli, emq_str queue, emq_str id, emq_error *err)
+static emq_status remove_one(struct cli *cli, emq_str queue, emq_str id, int32_t *out_state,
+                             emq_error *err)
 {
+    (void)out_state;
     return emq_remove(cli->client, queue, id, err);
 }
 
@@ -138,7 +147,11 @@ static int run_rm(struct cli *cli)
     static const int states[] = {
         EMQ_WAITING, EMQ_PRIORITIZED,     EMQ_DELAYED,      EMQ_WAITING_CHILDREN,
         EMQ_ACTIVE,  EMQ_COMPLETED_STATE, EMQ_FAILED_STATE, 0};
-    const struct cli_act act = {"removed", states, remove_one, remove_many, true};
+    const struct cli_act act = {.done = "removed",
+                                .states = states,
+                                .one = remove_one,
+                                .many = remove_many,
+                                .spares_locked = true};
     return cli_act_on(cli, &act);
 }
 
@@ -146,7 +159,10 @@ const struct cli_verb cli_verb_rm = {
     .name = "rm",
     .summary = "remove jobs",
     .usage = "QUEUE (ID...|--state S|--all) [--dry-run]",
-    .help = "A job under a live lock is not removed: cancel it first.",
+    .help = "A job under a live lock is not removed: cancel it first. With --state and --all those "
+            "that "
+            "stay are\n"
+            "counted; their ids are told with --verbose, and with --json as \"stayed\".",
     .options = selection_table,
     .options_size = sizeof(struct cli_selection),
     .min_words = 1,
@@ -157,9 +173,10 @@ const struct cli_verb cli_verb_rm = {
 
 /* ---- cancel ------------------------------------------------------------------------------ */
 
-static emq_status cancel_one(struct cli *cli, emq_str queue, emq_str id, emq_error *err)
+static emq_status cancel_one(struct cli *cli, emq_str queue, emq_str id, int32_t *out_state,
+                             emq_error *err)
 {
-    return emq_cancel(cli->client, queue, id, err);
+    return emq_cancel(cli->client, queue, id, out_state, err);
 }
 
 static emq_status cancel_many(struct cli *cli, emq_str queue, int state, int64_t *count,
@@ -172,7 +189,12 @@ static int run_cancel(struct cli *cli)
 {
     static const int states[] = {EMQ_WAITING,          EMQ_PRIORITIZED, EMQ_DELAYED,
                                  EMQ_WAITING_CHILDREN, EMQ_ACTIVE,      0};
-    const struct cli_act act = {"cancelled", states, cancel_one, cancel_many, false};
+    const struct cli_act act = {.done = "cancelled",
+                                .states = states,
+                                .one = cancel_one,
+                                .many = cancel_many,
+                                .asked = "asked to stop",
+                                .key = "askedToStop"};
     return cli_act_on(cli, &act);
 }
 
@@ -187,7 +209,11 @@ const struct cli_verb cli_verb_cancel = {
         "not active is\n"
         "failed at once with the same reason, and kept as its --keep-failed says: retention may "
         "remove it, or\n"
-        "failed jobs before it, at once.",
+        "failed jobs before it, at once.\n"
+        "It says which it was: \"cancelled\" or \"asked to stop\"; with --json the outcome of an "
+        "id, or the "
+        "members\n"
+        "\"count\" and \"askedToStop\". Until it ends, emq show has the request.",
     .options = selection_table,
     .options_size = sizeof(struct cli_selection),
     .min_words = 1,

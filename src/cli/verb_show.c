@@ -5,6 +5,8 @@
 #include "cli/cli.h"
 #include "cli/text.h"
 
+#include "base/json.h"
+
 static void line(const char *label, emq_str value)
 {
     if (value.len == 0)
@@ -35,12 +37,21 @@ static void print_lock(const emq_job *j, int64_t now_ms)
                "lock", emq__duration_format(-left, span));
 }
 
+static void print_cancel(const emq_job *j)
+{
+    struct emq__json asked;
+
+    if (emq__json_get(emq__json_root(emq_job_json(j)), "cancelRequested", &asked))
+        printf("%-14s its owner was asked to stop\n", "cancel");
+}
+
 static void print_job(const emq_job *j, int64_t now_ms)
 {
     line("id", emq_job_id(j));
     line("name", emq_job_name(j));
     line("state", emq_cstr(emq_state_name(emq_job_state(j))));
     print_lock(j, now_ms);
+    print_cancel(j);
     printf("%-14s %d of %d made, %d started, %d stalled\n", "attempts", emq_job_attempts_made(j),
            emq_job_attempts(j), emq_job_attempts_started(j), emq_job_stalled(j));
     if (emq_job_priority(j))
@@ -89,8 +100,7 @@ static int run(struct cli *cli)
         return cli_usage(cli, "give one of --data, --result and --json");
     emq_status s = emq_get(cli->client, queue, emq_cstr(cli->args.words[1]), &job, &err);
     if (s == EMQ_NOT_FOUND)
-        return cli_error(cli, CLI_NO, "queue %s has no job %s", cli->args.words[0],
-                         cli->args.words[1]);
+        return cli_no_job(cli);
     if (s == EMQ_OK)
         s = emq_stats(cli->client, queue, &stats, &err);
     if (s != EMQ_OK) {

@@ -22,9 +22,7 @@ static int print_json(const struct cli *cli, emq_str queue, const emq_queue_stat
     struct emq__buf b;
     cli_json_begin(&b);
     cli_json_str(&b, "queue", queue);
-    for (int state = 1; state <= EMQ_STATE_COUNT; state++)
-        emq__json_i64_member(&b, emq_state_name(state), st->count[state]);
-    cli_json_bool(&b, "paused", st->paused);
+    cli_json_counts(&b, st);
     emq__json_i64_member(&b, "limited_ms", st->limited_ms);
     cli_json_bool(&b, "maxed", st->maxed);
     emq__json_i64_member(&b, "concurrency", st->concurrency);

@@ -140,7 +140,7 @@ static int run_extend(struct cli *cli)
         return cli_usage(cli, "--token is missing");
     emq_status s = emq_extend(cli->client, emq_cstr(cli->args.words[0]),
                               emq_cstr(cli->args.words[1]), o->token, o->lock, &err);
-    return cli_owner_answer(cli, s, &err, "extended");
+    return cli_job_answer(cli, s, &err, "extended");
 }
 
 const struct cli_verb cli_verb_extend = {
@@ -214,7 +214,7 @@ static int say_why_not(struct cli *cli, emq_str queue, emq_str id)
     emq_status s = emq_get(cli->client, queue, id, &job, &err);
 
     if (s != EMQ_OK)
-        return cli_failure(cli, s, &err);
+        return cli_job_answer(cli, s, &err, "");
     if (emq_job_state(job) != EMQ_ACTIVE)
         code =
             cli_error(cli, CLI_NO, "job %s is %s: nobody works on it, there is nothing to settle",
@@ -295,7 +295,7 @@ static int run_settle(struct cli *cli)
     if (s == EMQ_WRONG_STATE)
         return say_why_not(cli, queue, id);
     if (s != EMQ_OK)
-        return cli_owner_answer(cli, s, &err, "");
+        return cli_job_answer(cli, s, &err, "");
     bool back = opts.kind == EMQ_SETTLE_RETRY || opts.kind == EMQ_SETTLE_RELEASE;
     if (back && (state == EMQ_FAILED_STATE || state == 0))
         say_it_failed(cli, queue, id);
@@ -307,6 +307,7 @@ const struct cli_verb cli_verb_settle = {
     .summary = "end a hand-out: completed, failed, retry or release",
     .usage = "QUEUE ID --token T --completed [RESULT] | --failed REASON | --retry [D] | --release",
     .help = "Exit 1 when the lock was lost: then nothing was changed.\n"
+            "RESULT is any text or bytes: " CLI_DATA_HELP ".\n"
             "A job that was asked to stop (emq cancel) does not go back, nor does one without an "
             "attempt left at\n"
             "--retry without D: it fails, which is said, and with --json stands in \"state\".",

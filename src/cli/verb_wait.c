@@ -15,9 +15,9 @@ int cli_wait_result(struct cli *cli, emq_str queue, emq_str id, int64_t timeout_
     if (s == EMQ_NOT_FOUND)
         return cli_error(
             cli, CLI_NO,
-            "job %.*s does not exist (any more): finished jobs that are not kept can't be "
+            "queue %.*s has no job %.*s (any more): finished jobs that are not kept can't be "
             "waited for",
-            EMQ_STR_ARG(id));
+            EMQ_STR_ARG(queue), EMQ_STR_ARG(id));
     if (s != EMQ_OK && s != EMQ_FAILED)
         return cli_failure(cli, s, &err);
     emq_str text = cli->globals.json ? emq_job_json(job) : emq_job_result(job);

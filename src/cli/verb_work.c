@@ -274,6 +274,8 @@ static int summary(const struct cli *cli, const emq_worker_stats *st)
                 (long long)st->given_back, (long long)st->lost, (long long)st->recovered);
     if (code != CLI_OK)
         return code;
+    if (st->gave_up)
+        return cli_exit_code((emq_status)st->gave_up); /* the worker's ERROR event said why */
     return st->unstartable ? CLI_CONFIG : st->failed ? CLI_NO : CLI_OK;
 }
 
@@ -342,8 +344,8 @@ static int run_work(struct cli *cli)
                             .user = cli};
     fill(cli->options, &opts);
     code = work(cli, &opts, &end, &stats);
-    bool told =
-        end.stops > 0 || stats.unstartable || (opts.max_jobs > 0 && stats.started >= opts.max_jobs);
+    bool told = end.stops > 0 || stats.gave_up || stats.unstartable ||
+                (opts.max_jobs > 0 && stats.started >= opts.max_jobs);
     if (code == CLI_OK && opts.exit_when_empty && !told)
         say_left(cli, queues, opts.n_queues);
     return code == CLI_OK ? summary(cli, &stats) : code;
@@ -398,10 +400,19 @@ const struct cli_verb cli_verb_work = {
         "the next run of a BullMQ scheduler, which needs a BullMQ worker, as that makes the run "
         "after "
         "it; with\n"
-        "--mode fire-and-forget all jobs of schedulers and all that have a parent.\n\n"
+        "--mode fire-and-forget all jobs of schedulers and all that have a parent. A store that "
+        "refuses "
+        "all writes\n"
+        "(it is full, say) for as long as a lock, at most 30s, ends it with 74, or what fits "
+        "better; no job "
+        "is\n"
+        "lost: what it could not settle comes back when its lock ends.\n\n"
         "TERM, INT or HUP: takes nothing new, waits for running jobs for --grace, gives the "
         "rest back; again,\n"
-        "or QUIT: now. USR1: quiet on and off. USR2: state to stderr.\n"
+        "or QUIT: now. USR1: no more talk on stderr, as with --quiet, and again: talk; errors are "
+        "told in any "
+        "case,\n"
+        "and work goes on as before. USR2: state to stderr.\n"
         "Exits 1 if a job it ran failed for good, 78 if the program could not be started.",
     .options = work_table,
     .options_size = sizeof(struct work_options),

@@ -18,7 +18,7 @@ enum { CANCEL_RESTARTS = 20 };
 /* ---- one job ----------------------------------------------------------------------------- */
 
 static emq_status change_one(emq_client *c, emq_str queue, emq_str id, struct emq__change change,
-                             const char *where, emq_error *err)
+                             int32_t *out_state, const char *where, emq_error *err)
 {
     struct emq__arena mem = {0};
     struct emq__change_res res;
@@ -32,6 +32,8 @@ static emq_status change_one(emq_client *c, emq_str queue, emq_str id, struct em
     s = emq__do_change(c, &req, &res, &mem, err);
     if (s == EMQ_OK)
         s = res.changed[0].outcome;
+    if (s == EMQ_OK && out_state)
+        *out_state = res.changed[0].state;
     emq__arena_free(&mem);
     return s;
 }
@@ -63,28 +65,28 @@ emq_status emq_retry(emq_client *c, emq_str queue, emq_str id, int flags, emq_er
     struct emq__change change;
     emq_status s = retry_change(flags, where, &change, err);
 
-    return s == EMQ_OK ? change_one(c, queue, id, change, where, err) : s;
+    return s == EMQ_OK ? change_one(c, queue, id, change, NULL, where, err) : s;
 }
 
 emq_status emq_promote(emq_client *c, emq_str queue, emq_str id, emq_error *err)
 {
     struct emq__change change = {.kind = EMQ__CHANGE_PROMOTE};
 
-    return change_one(c, queue, id, change, "emq_promote", err);
+    return change_one(c, queue, id, change, NULL, "emq_promote", err);
 }
 
 emq_status emq_remove(emq_client *c, emq_str queue, emq_str id, emq_error *err)
 {
     struct emq__change change = {.kind = EMQ__CHANGE_REMOVE};
 
-    return change_one(c, queue, id, change, "emq_remove", err);
+    return change_one(c, queue, id, change, NULL, "emq_remove", err);
 }
 
-emq_status emq_cancel(emq_client *c, emq_str queue, emq_str id, emq_error *err)
+emq_status emq_cancel(emq_client *c, emq_str queue, emq_str id, int32_t *out_state, emq_error *err)
 {
     struct emq__change change = {.kind = EMQ__CHANGE_CANCEL};
 
-    return change_one(c, queue, id, change, "emq_cancel", err);
+    return change_one(c, queue, id, change, out_state, "emq_cancel", err);
 }
 
 emq_status emq_set_priority(emq_client *c, emq_str queue, emq_str id, int32_t priority, int lifo,
@@ -97,7 +99,7 @@ emq_status emq_set_priority(emq_client *c, emq_str queue, emq_str id, int32_t pr
     if (priority < 0 || priority > EMQ_PRIORITY_MAX)
         return emq__fail(err, EMQ_E_INVALID, 0, where, "priority is %ld: allowed are 0 to %d",
                          (long)priority, EMQ_PRIORITY_MAX);
-    return change_one(c, queue, id, change, where, err);
+    return change_one(c, queue, id, change, NULL, where, err);
 }
 
 emq_status emq_set_delay(emq_client *c, emq_str queue, emq_str id, int64_t delay_ms, emq_error *err)
@@ -106,7 +108,7 @@ emq_status emq_set_delay(emq_client *c, emq_str queue, emq_str id, int64_t delay
     struct emq__change change = {.kind = EMQ__CHANGE_DELAY, .delay_ms = delay_ms};
     emq_status s = emq__check_span(delay_ms, where, "delay_ms", err);
 
-    return s == EMQ_OK ? change_one(c, queue, id, change, where, err) : s;
+    return s == EMQ_OK ? change_one(c, queue, id, change, NULL, where, err) : s;
 }
 
 /* ---- settings of a queue ----------------------------------------------------------------- */

@@ -442,6 +442,8 @@ struct emq__meta_res {
     struct emq__meta_field *fields;
     size_t n;
 }; /* sorted by name */
+/* What is to be set, before an engine writes anything: E_INVALID with the name, the value and what is allowed. */
+emq_status emq__meta_check(const struct emq__meta_req *req, emq_error *err);
 
 /* ---- reading ----------------------------------------------------------------------------- */
 

@@ -47,6 +47,8 @@ static emq_status read_string(struct line *l, struct emq__json v, emq_str *out, 
 
     if (v.type != EMQ__JSON_STRING)
         return wrong_type(l, v, "a string", err);
+    if (!emq__json_exact(v))
+        return wrong_type(l, v, "text: it has half of a surrogate pair (\\uD800 to \\uDFFF)", err);
     if (!emq__json_str(v, l->mem, &s))
         return emq__fail(err, EMQ_E_NOMEM, 0, "batch", "no memory for a string of %zu bytes",
                          v.raw.len);
@@ -97,16 +99,30 @@ static emq_status read_i64(struct line *l, struct emq__json v, void *field, emq_
     return EMQ_OK;
 }
 
-static emq_status read_i32(struct line *l, struct emq__json v, void *field, emq_error *err)
+static emq_status read_i32(struct line *l, struct emq__json v, int32_t max, void *field,
+                           emq_error *err)
 {
     int64_t n = 0;
     int32_t narrow;
+    char wanted[64];
 
-    if (!emq__json_i64(v, &n) || n > INT32_MAX || n < INT32_MIN)
-        return wrong_type(l, v, "a whole number within -2147483648..2147483647", err);
+    if (!emq__json_i64(v, &n) || n < 0 || n > max) {
+        (void)snprintf(wanted, sizeof wanted, "a whole number within 0..%d", (int)max);
+        return wrong_type(l, v, wanted, err);
+    }
     narrow = (int32_t)n;
     memcpy(field, &narrow, sizeof narrow);
     return EMQ_OK;
+}
+
+static emq_status read_priority(struct line *l, struct emq__json v, void *field, emq_error *err)
+{
+    return read_i32(l, v, EMQ_PRIORITY_MAX, field, err);
+}
+
+static emq_status read_count(struct line *l, struct emq__json v, void *field, emq_error *err)
+{
+    return read_i32(l, v, INT32_MAX, field, err);
 }
 
 static emq_status read_bool(struct line *l, struct emq__json v, void *field, emq_error *err)
@@ -240,9 +256,9 @@ static const struct key line_keys[] = {
     {"delay", read_span, offsetof(emq_add_opts, delay_ms)},
     {"timeout", read_span, offsetof(emq_add_opts, timeout_ms)},
     {"timestamp", read_i64, offsetof(emq_add_opts, timestamp_at_ms)},
-    {"priority", read_i32, offsetof(emq_add_opts, priority)},
-    {"attempts", read_i32, offsetof(emq_add_opts, attempts)},
-    {"keepLogs", read_i32, offsetof(emq_add_opts, keep_logs)},
+    {"priority", read_priority, offsetof(emq_add_opts, priority)},
+    {"attempts", read_count, offsetof(emq_add_opts, attempts)},
+    {"keepLogs", read_count, offsetof(emq_add_opts, keep_logs)},
     {"lifo", read_bool, offsetof(emq_add_opts, lifo)},
     {"backoff", read_backoff, 0},
     {"dedup", read_dedup, 0},
@@ -308,8 +324,11 @@ emq_status emq__opts_from_batch(emq_str line, struct emq__arena *mem, emq_add_op
                     "\"mail\"}",
                     fault);
     struct emq__json root = emq__json_root(line);
-    if (root.type != EMQ__JSON_OBJECT)
-        return wrong_type(&(struct line){.key = EMQ_STR_LIT("line")}, root, "a JSON object", err);
+    if (root.type != EMQ__JSON_OBJECT) {
+        char shown[EMQ__SHOWN_MAX];
+        return FAIL("%s is no JSON object; a line is one, such as {\"data\":{},\"name\":\"mail\"}",
+                    emq__shown(root.raw, shown));
+    }
     emq_status s = read_object(&l, root, line_keys, EMQ_ARRAY_LEN(line_keys), err);
     if (s == EMQ_OK)
         s = emq__opts_from_public(&own, &checked, &id, &name, err);

@@ -10,6 +10,7 @@
 #include "worker/runtime.h"
 
 #include "base/str.h"
+#include "model/duration.h"
 
 bool emq__stopping(const emq_worker *w)
 {
@@ -209,6 +210,33 @@ static int32_t in_hand(emq_worker *w)
     return n;
 }
 
+/* A worker that is to end by itself, and a store that refuses what writes for as long as a lock: no lock is
+ * renewed, nothing is taken or settled. What runs is waited for. */
+static bool gives_up(emq_worker *w, int64_t now_us)
+{
+    const struct emq__pump *p = &w->pump;
+    bool ends = w->cfg.exit_when_empty || (w->cfg.max_jobs > 0 && p->handed >= w->cfg.max_jobs);
+    int64_t ms = w->cfg.lock_ms < EMQ__REFUSED_MAX_MS ? w->cfg.lock_ms : EMQ__REFUSED_MAX_MS;
+    char text[256], span[40];
+
+    if (!ends || !p->refused_since_us || now_us - p->refused_since_us < ms * 1000)
+        return false;
+    pthread_mutex_lock(&w->mu);
+    bool busy = w->n_ready + w->n_running > 0;
+    pthread_mutex_unlock(&w->mu);
+    if (busy)
+        return false;
+    atomic_store(&w->gave_up, p->refused_with);
+    (void)snprintf(text, sizeof text,
+                   "giving up: nothing could be stored for %s: %s; free or repair the store, then "
+                   "start again: no job is lost",
+                   emq__duration_format(ms, span), emq_status_text((emq_status)p->refused_with));
+    emq__event_queue(w, EMQ_EVENT_ERROR, (emq_str){0}, (emq_str){0}, emq_cstr(text));
+    finished(w, "the store refuses all writes");
+    emq_worker_stop(w, 1);
+    return true;
+}
+
 /* true: nothing is left to do, ever. */
 static bool at_end(emq_worker *w, int64_t now_us)
 {
@@ -219,7 +247,7 @@ static bool at_end(emq_worker *w, int64_t now_us)
         abandon(w, now_us);
         return in_hand(w) == 0 && !p->round.q;
     }
-    if (in_hand(w) > 0 || p->round.q)
+    if (p->round.q || gives_up(w, now_us) || in_hand(w) > 0)
         return false;
     if (w->cfg.max_jobs > 0 && p->handed >= w->cfg.max_jobs) {
         finished(w, "max_jobs reached");

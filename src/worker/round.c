@@ -270,6 +270,11 @@ static void hard_failure(emq_worker *w, const emq_error *err)
     struct emq__wqueue *q = r->q;
     int64_t now = emq__mono_now().us;
 
+    if (err->status != EMQ_E_INVALID) {
+        if (!w->pump.refused_since_us)
+            w->pump.refused_since_us = now;
+        w->pump.refused_with = err->status;
+    }
     if (r->n == 0) {
         emq__pump_trouble(w, q->name, "taking jobs", err);
         q->hold_until_us = now + HARD_BACKOFF_US;
@@ -398,6 +403,8 @@ static int32_t act_apply(emq_worker *w, struct act *a, uint64_t ticket, int64_t 
     p->seq++;
     p->failures = 0;
     p->told = 0;
+    if (r.n > 0 || a->taken.n > 0) /* a look that finds nothing writes nothing */
+        p->refused_since_us = 0;
     p->now_ms = a->now_ms;
     p->act_us += ((double)(now - sent_us) - p->act_us) / 16;
     r.q->cap = r.q->cap < EMQ__BATCH_MAX / 2 ? r.q->cap * 2 : EMQ__BATCH_MAX;

@@ -42,7 +42,9 @@ enum {
     EMQ__BACKOFF_MIN_MS = 20, /* between attempts while the store fails */
     EMQ__BACKOFF_MAX_MS = 1000,
     EMQ__LAST_TRIES_MS = 1000, /* for outcomes, after the grace period, while the store fails */
-    EMQ__GIVE_BACK_MAX = 100,  /* hand-outs of a job that this worker gives back */
+    EMQ__REFUSED_MAX_MS =
+        30000, /* a store that refuses all writes for so long is not waited for at an end */
+    EMQ__GIVE_BACK_MAX = 100, /* hand-outs of a job that this worker gives back */
     EMQ__QUEUES_MAX = 256
 };
 
@@ -172,6 +174,8 @@ struct emq__pump {
     int64_t retry_at_us;                       /* the store fails: nothing before then */
     int32_t failures;                          /* in a row */
     int32_t told;                              /* status of the last ERROR event; 0 = all is well */
+    int64_t refused_since_us;                  /* the store refuses what writes; 0 = it does not */
+    int32_t refused_with;                      /* the last such status */
     int64_t now_ms;                            /* the store's clock at its last answer */
     int64_t handed;                            /* jobs taken and not released, for max_jobs */
     int64_t empty_at_us;                       /* exit_when_empty: look again then */
@@ -212,7 +216,7 @@ struct emq_worker {
     atomic_int keeper_sick;        /* the last renewal failed */
     _Atomic int64_t beat_since_us; /* a renewal is under way since; 0 = none */
     atomic_int alive;              /* threads */
-    atomic_int unstartable, exit_status;
+    atomic_int unstartable, exit_status, gave_up;
 
     struct {
         _Atomic int64_t started, completed, failed, retried, given_back, lost, recovered, errors,

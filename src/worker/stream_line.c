@@ -86,6 +86,8 @@ static const char *read_result(struct emq__json object, struct emq__json v, stru
         return NULL;
     if (!emq__json_str(v, mem, &text))
         return "a \"result\" with \"resultEncoding\" is a string";
+    if (!emq__json_exact(v))
+        return "the \"result\" is no text: it has half of a surrogate pair";
     if (emq__str_is(encoding.raw, "\"text\"")) {
         *out = text;
         return NULL;

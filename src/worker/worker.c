@@ -369,6 +369,7 @@ void emq_worker_get_stats(emq_worker *w, emq_worker_stats *out)
         .ended = atomic_load(&w->alive) == 0,
         .unstartable = atomic_load(&w->unstartable),
         .exit_status = atomic_load(&w->exit_status),
+        .gave_up = atomic_load(&w->gave_up),
         .takes = atomic_load(&w->count.takes),
         .takes_failed = atomic_load(&w->count.takes_failed),
     };

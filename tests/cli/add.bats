@@ -17,6 +17,21 @@ load common
     [ "$(field .state)" = prioritized ]
 }
 
+@test "@@ stands for text that begins with one @, wherever @FILE may be given" {
+    echo file >text
+    expect 0 emq add q @@text --id a
+    [ "$(emq show q a --data)" = @text ]
+    emq add q @@@ --id b
+    [ "$(emq show q b --data)" = @@ ]
+    emq edit q b --data @@
+    [ "$(emq show q b --data)" = @ ]
+    token=$(emq take q --json | jq -r .token)
+    emq settle q a --token "$token" --completed @@text
+    [ "$(emq show q a --result)" = @text ]
+    expect 64 emq add q @
+    says "or @@ for text that begins with one @"
+}
+
 @test "data of @FILE and of standard input keeps every byte" {
     head -c 4096 /dev/urandom >raw
     printf '\0a\0' >>raw
@@ -141,6 +156,22 @@ load common
     expect 65 emq add q --batch batch
     says "line 57"
     [ "$(emq stats q --json | jq .waiting)" = 0 ]
+}
+
+@test "text that a line of a batch can't mean exactly is refused, data stay as they are" {
+    printf '%s\n' '{"text":"a"}' '{"text":"\ud800"}' >batch
+    expect 65 emq add q --batch batch
+    says 'line 2: "text": "\ud800" is not text: it has half of a surrogate pair'
+    says "nothing was added"
+    printf '%s\n' '{"data":"\ud800","id":"raw"}' >batch
+    expect 0 emq add q --batch batch
+    [ "$(emq show q raw --data)" = '"\ud800"' ]
+    echo '[1]' >batch
+    expect 65 emq add q --batch batch
+    says 'line 1: [1] is no JSON object; a line is one, such as {"data":{},"name":"mail"}'
+    echo '{"data":1,"priority":1.5}' >batch
+    expect 65 emq add q --batch batch
+    says 'line 1: "priority": 1.5 is not a whole number within 0..2097151'
 }
 
 @test "an id twice in a batch is one job and told as duplicate" {

@@ -18,7 +18,7 @@ load common
     emq add a x >/dev/null
     emq add b y >/dev/null
     expect 0 emq ls --json
-    [ "$output" = $'{"queue":"a"}\n{"queue":"b"}' ]
+    [ "$(jq -r .queue <<<"$output" | paste -sd' ')" = "a b" ]
     expect 0 emq ls
     [[ ${lines[0]} == QUEUE* ]]
     expect 0 emq ls a --json
@@ -69,6 +69,23 @@ load common
     expect 0 emq take q --json
 }
 
+@test "ls counts the jobs of each queue by state, as stats does" {
+    emq add q x >/dev/null
+    emq add q x --priority 3 >/dev/null
+    emq add q x --priority 4 >/dev/null
+    emq add r x --delay 1h >/dev/null
+    emq pause r
+    expect 0 emq ls
+    [ "$(tr -s ' ' <<<"$output" | sed 's/ $//')" = "QUEUE WAITING ACTIVE DELAYED PRIORITIZED WAITING-CHILDREN COMPLETED FAILED PAUSED
+q 1 0 0 2 0 0 0
+r 0 0 1 0 0 0 0 yes" ]
+    expect 0 emq ls --json
+    for queue in q r; do
+        counts=$(emq stats $queue --json | jq -c '{queue, waiting, active, delayed, prioritized, "waiting-children", completed, failed, paused}')
+        grep -qxF "$counts" <<<"$output"
+    done
+}
+
 @test "retry, promote, rm and cancel work by id, state and all" {
     emq add q x --id d1 --delay 1h >/dev/null
     emq add q x --id d2 --delay 1h >/dev/null
@@ -98,6 +115,55 @@ load common
     says completed
 }
 
+@test "cancel says what it did: asked the owner to stop, or failed the job" {
+    emq add q x --id held >/dev/null
+    emq take q --quiet >/dev/null
+    emq add q x --id waits >/dev/null
+    expect 0 emq cancel q held waits --dry-run
+    [ "$stderr" = "emq cancel: 1 job would be cancelled
+emq cancel: 1 active job would be asked to stop" ]
+    expect 0 emq show q held
+    [[ $output != *"asked to stop"* ]]
+    expect 0 emq cancel q held
+    [ "$stderr" = "emq cancel: 1 active job asked to stop" ]
+    expect 0 emq show q held
+    [[ $output == *"cancel "*"its owner was asked to stop"* ]]
+    [ "$(emq show q held --json | jq .cancelRequested)" = true ]
+    expect 0 emq cancel q held waits --json
+    [ "$(jq -r .outcome <<<"$output" | paste -sd ,)" = "asked to stop,cancelled" ]
+    emq add q x >/dev/null
+    expect 0 emq cancel q --all --json --dry-run
+    [ "$output" = '{"outcome":"cancelled","count":1,"askedToStop":1,"dryRun":true}' ]
+    expect 0 emq cancel q --all --json
+    [ "$output" = '{"outcome":"cancelled","count":1,"askedToStop":1}' ]
+    expect 0 emq cancel q --state active
+    [ "$stderr" = "emq cancel: 1 active job asked to stop" ]
+    expect 0 emq cancel q --all
+    [ "$stderr" = "emq cancel: 1 active job asked to stop" ]
+}
+
+@test "rm says which jobs stay: those that are being worked on" {
+    for id in a b c; do emq add q x --id "$id" >/dev/null; done
+    emq take q --quiet >/dev/null
+    emq take q --quiet >/dev/null
+    for selection in --all "--state active"; do
+        expect 0 emq rm q $selection --dry-run --json
+        [ "$(field '.stayed|@json')" = '["a","b"]' ]
+        expect 0 emq rm q $selection --dry-run
+        says "2 active jobs stay, being worked on: cancel, or wait"
+    done
+    expect 0 emq rm q --all --verbose
+    [ "$stderr" = "emq rm: 1 job removed
+emq rm: 2 active jobs stay, being worked on: cancel, or wait: a, b" ]
+    expect 0 emq rm q --state active
+    [ "$stderr" = "emq rm: 0 jobs removed
+emq rm: 2 active jobs stay, being worked on: cancel, or wait" ]
+    expect 0 emq rm q --all --json
+    [ "$output" = '{"outcome":"removed","count":0,"stayed":["a","b"]}' ]
+    expect 0 emq rm q --state failed --json
+    [ "$output" = '{"outcome":"removed","count":0,"stayed":[]}' ]
+}
+
 @test "a job under a live lock is not removed" {
     emq add q x --id j >/dev/null
     token=$(emq take q --json | jq -r .token)
@@ -105,6 +171,22 @@ load common
     says "worked on"
     expect 0 emq settle q j --token "$token" --completed
     expect 0 emq rm q j
+}
+
+@test "what is about a job that is not there names the job and its queue" {
+    for what in "show q 77" "show q 77 --data" "logs q 77" "wait q 77" "edit q 77 --progress 1" \
+        "edit q 77 --data 1" "edit q 77 --log 1" "edit q 77 --delay 1s" "edit q 77 --priority 3" \
+        "settle q 77 --completed" "settle q 77 --token t --completed" "settle q 77 --force --release" \
+        "retry q 77" "promote q 77" "cancel q 77" "rm q 77" "rm q 77 --dry-run"; do
+        expect 1 emq $what
+        says "queue q has no job 77"
+    done
+    expect 1 emq dedup show q d
+    says "no job of queue q holds dedup id d"
+    expect 1 emq dedup release q d --owner 77
+    says "no job of queue q with the id 77 holds dedup id d"
+    expect 1 emq --json edit q 77 --log x
+    [ "$(jq -r .status,.error <<<"$stderr" | paste -sd ' ')" = "NOT_FOUND queue q has no job 77" ]
 }
 
 @test "edit changes priority, due time and data" {
@@ -137,7 +219,9 @@ load common
     [ "$(emq logs q j)" = "page 3" ]
     expect 0 emq edit q j --progress 50
     [ "$(emq show q j --json | jq .progress)" = 50 ]
-    expect 64 emq edit q j --progress '{'
+    expect 65 emq edit q j --progress '{bad'
+    says '--progress: "{bad" is not JSON (at byte 1): give a number or any JSON value; nothing was changed'
+    expect 65 emq edit q j --progress '{' --token "$token" --json
     expect 64 emq edit q j --token "$token" --priority 1
     expect 64 emq edit q j --log a --progress 1
 }

@@ -51,7 +51,7 @@ calls() { sed -nE '/^-- calls /,/^(--@|$|[^-])/s/^-- (calls)? +//p' "$1" | xargs
     done
 }
 
-@test "an installed copy builds the examples, shared and static" {
+@test "an installed copy builds the examples as they say, shared and static, and leaves all other names to the program" {
     without_server
     DESTDIR=$BOX/stage meson install -C "$EMQ_DIR" --no-rebuild --quiet
     local at=$BOX/stage/usr/local
@@ -69,10 +69,25 @@ calls() { sed -nE '/^-- calls /,/^(--@|$|[^-])/s/^-- (calls)? +//p' "$1" | xargs
     needs=$(pkg-config --static --libs echomq | sed 's/-lechomq//')
     for example in "$ROOT"/examples/*.c; do
         [[ $example != *postgres* || $libpq ]] || continue
-        # shellcheck disable=SC2046,SC2086
-        cc "$example" -o shared $(pkg-config --cflags --libs echomq sqlite3) $libpq -pthread
-        # shellcheck disable=SC2046,SC2086
-        cc "$example" -o static $(pkg-config --cflags echomq) "$lib/libechomq.a" $needs $libpq -pthread
+        (cd "$ROOT/examples" && eval "$(sed -nE 's/^ \* (cc [a-z_]+\.c .*)/\1/p' "$example") -o '$BOX/shared'")
+        # shellcheck disable=SC2046
+        cc "$example" -o static $(pkg-config --cflags echomq) "$lib/libechomq.a" $needs $libpq
         ldd ./shared | grep -q libechomq.so.0
     done
+    cat >own.c <<-'END'
+		#include <echomq/echomq.h>
+		int sq_open(void), rd_open(void), emq__fail(void);
+		int sq_open(void) { return 1; }
+		int rd_open(void) { return 2; }
+		int emq__fail(void) { return 3; }
+		int main(void)
+		{
+		    emq_client *c;
+		    emq_error err;
+		    return emq_open(&c, emq_cstr("sqlite:"), NULL, &err) == EMQ_E_INVALID && err.text[0] ? 0 : 1;
+		}
+	END
+    # shellcheck disable=SC2046
+    cc own.c -o own $(pkg-config --cflags echomq) "$lib/libechomq.a" $needs
+    ./own
 }

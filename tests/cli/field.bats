@@ -211,6 +211,32 @@ PROGRAM
         audit q'
 }
 
+@test "on a full disk a worker that is to end by itself ends with 74, and its jobs run once there is room" {
+    on_small_disk 2m '
+        export EMQ_URL=sqlite:$PWD/queue.db
+        fill() { dd if=/dev/zero of=ballast bs=64k 2>/dev/null || :; dd if=/dev/zero of=rest bs=1 2>/dev/null || :; }
+        empty() { rm ballast rest; }
+        emq add q one >/dev/null
+        fill
+        code=0
+        emq work q --lock 500ms --exit-when-empty -- true 2>"$BOX/error" || code=$?
+        [ $code = 74 ] || { echo "exit $code: $(cat "$BOX/error")" >&2; exit 1; }
+        grep -q "giving up: nothing could be stored for 500ms: the store is full" "$BOX/error"
+        empty
+        export -f fill
+        for ends in --exit-when-empty "--max-jobs 1"; do
+            code=0
+            emq work q --lock 500ms $ends -- bash -c "fill; head -c 500000 /dev/zero" \
+                2>"$BOX/error" || code=$?
+            [ $code = 74 ] || { echo "exit $code: $(cat "$BOX/error")" >&2; exit 1; }
+            grep -q "giving up: nothing could be stored" "$BOX/error"
+            empty
+        done
+        emq work q --exit-when-empty --stalled-interval 100ms --quiet -- cat
+        [ "$(emq stats q --json | jq -c "[.completed, .totals.added]")" = "[1,1]" ]
+        audit q'
+}
+
 @test "a file system that became read-only refuses with 77 or 74 and loses nothing" {
     on_small_disk 4m '
         export EMQ_URL=sqlite:$PWD/queue.db

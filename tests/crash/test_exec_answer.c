@@ -30,6 +30,7 @@ EMQ_TEST(an_answer_in_an_unknown_or_broken_encoding_fails_the_attempt)
         "{\"result\":\"x\",\"resultEncoding\":\"morse\"}",
         "{\"result\":\"!!\",\"resultEncoding\":\"base64\"}",
         "{\"result\":{\"a\":1},\"resultEncoding\":\"text\"}",
+        "{\"result\":\"\\ud800\",\"resultEncoding\":\"text\"}",
     };
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(answers); i++) {

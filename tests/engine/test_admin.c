@@ -435,6 +435,27 @@ ENGINE_TEST(resume_changes_the_ticket)
     CHECK(t->e->ops->ticket(t->e, FX_PREFIX, &q, 1) != before);
 }
 
+ENGINE_TEST(a_setting_that_no_queue_could_live_with_is_refused)
+{
+    static const struct emq__meta_field bad[] = {
+        {{"concurrency", 11}, {"0", 1}},
+        {{"concurrency", 11}, {"many", 4}},
+        {{"max", 3}, {"-1", 2}},
+        {{"opts.maxLenEvents", 17}, {"1e3", 3}},
+        {{"duration", 8}, {"9007199254740993", 16}},
+        {{"", 0}, {"1", 1}},
+        {{"emq:fence", 9}, {"1", 1}},
+    };
+    struct emq__meta_res res;
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++) {
+        struct emq__meta_req req = {
+            .prefix = FX_PREFIX, .queue = S("q"), .admin = S("root"), .set = &bad[i], .n_set = 1};
+        CHECK_STATUS(t->e->ops->meta(t->e, &req, &res, &t->mem, &t->err), EMQ_E_INVALID);
+    }
+    CHECK(!stats(t, "q").exists);
+}
+
 ENGINE_TEST(settings_are_kept_as_text_and_sorted)
 {
     struct emq__meta_req req = {.prefix = FX_PREFIX, .queue = S("q")};

@@ -40,7 +40,7 @@ EMQ_TEST(single_jobs_are_promoted_moved_cancelled_removed_and_retried)
     CHECK_STATUS(emq_set_priority(f.c, Q, S("a"), 5, 0, NULL), EMQ_OK);
     CHECK_STATUS(emq_set_priority(f.c, Q, S("a"), EMQ_PRIORITY_MAX + 1, 0, NULL), EMQ_E_INVALID);
     CHECK_INT(count_of_state(&f, EMQ_PRIORITIZED), 1);
-    CHECK_STATUS(emq_cancel(f.c, Q, S("a"), NULL), EMQ_OK);
+    CHECK_STATUS(emq_cancel(f.c, Q, S("a"), NULL, NULL), EMQ_OK);
     job = get(&f, "a");
     CHECK_INT(emq_job_state(job), EMQ_FAILED_STATE);
     CHECK_STR(emq_job_failed_reason(job), "cancelled");
@@ -171,6 +171,30 @@ EMQ_TEST(all_jobs_of_a_state_are_cancelled_and_owners_are_asked_to_stop)
     CHECK_INT(count, 255);
     CHECK_INT(count_of_state(&f, EMQ_ACTIVE), 255);
     CHECK_STATUS(emq_cancel_all(f.c, Q, EMQ_FAILED_STATE, &count, NULL), EMQ_E_INVALID);
+    fixture_close(&f);
+}
+
+EMQ_TEST(a_cancel_tells_a_job_that_was_asked_to_stop_from_one_that_failed)
+{
+    struct fixture f;
+    static const char *const ids[] = {"held", "waits", "gone"};
+    int32_t state = -1;
+
+    fixture_open(&f);
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(ids); i++) {
+        emq_add_opts o = {.size = sizeof o, .id = emq_cstr(ids[i])};
+        o.keep_failed_count = i == 2 ? EMQ_KEEP_NONE : EMQ_KEEP_DEFAULT;
+        CHECK_STATUS(emq_add(f.c, Q, S("x"), &o, NULL, NULL), EMQ_OK);
+    }
+    emq_job_free(take_one(&f));
+    CHECK_STATUS(emq_cancel(f.c, Q, S("held"), &state, NULL), EMQ_OK);
+    CHECK_INT(state, EMQ_ACTIVE);
+    CHECK_STATUS(emq_cancel(f.c, Q, S("waits"), &state, NULL), EMQ_OK);
+    CHECK_INT(state, EMQ_FAILED_STATE);
+    CHECK_STATUS(emq_cancel(f.c, Q, S("waits"), &state, NULL), EMQ_WRONG_STATE);
+    CHECK_INT(state, EMQ_FAILED_STATE);
+    CHECK_STATUS(emq_cancel(f.c, Q, S("gone"), &state, NULL), EMQ_OK);
+    CHECK_INT(state, 0);
     fixture_close(&f);
 }
 

@@ -110,7 +110,7 @@ EMQ_TEST(every_administrative_act_on_a_job_leaves_who_did_it_in_its_history)
     CHECK_STATUS(emq_promote(f.c, Q, S("a"), NULL), EMQ_OK);
     CHECK_STATUS(emq_set_priority(f.c, Q, S("a"), 4, 0, NULL), EMQ_OK);
     CHECK_STATUS(emq_set_data(f.c, Q, S("a"), NONE, S("2"), NULL), EMQ_OK);
-    CHECK_STATUS(emq_cancel(f.c, Q, S("a"), NULL), EMQ_OK);
+    CHECK_STATUS(emq_cancel(f.c, Q, S("a"), NULL, NULL), EMQ_OK);
     CHECK_STATUS(emq_retry(f.c, Q, S("a"), 0, NULL), EMQ_OK);
     emq_job *job = take_one(&f);
     emq_settle_opts force = {

@@ -191,7 +191,7 @@ EMQ_TEST(settle_tells_the_state_after_it)
     CHECK_INT(state, EMQ_WAITING);
     emq_job_free(job);
     job = take_one(&f);
-    CHECK_STATUS(emq_cancel(f.c, Q, S("a"), NULL), EMQ_OK);
+    CHECK_STATUS(emq_cancel(f.c, Q, S("a"), NULL, NULL), EMQ_OK);
     CHECK_STATUS(emq_settle(f.c, Q, S("a"), emq_job_token(job), &o, NULL), EMQ_OK);
     CHECK_INT(state, EMQ_FAILED_STATE);
     emq_job_free(job);

@@ -374,6 +374,82 @@ EMQ_TEST(a_published_stage_is_put_in_its_places_in_slices)
     end();
 }
 
+static size_t find(int state, int limit, bool newest_first, const char *after, const char *first)
+{
+    struct emq__find_req req = {.prefix = P,
+                                .queue = Q,
+                                .state = state,
+                                .limit = limit,
+                                .newest_first = newest_first,
+                                .after_id = emq_cstr(after)};
+    struct emq__find_res res;
+
+    CALL(find, &req, &res);
+    if (res.n > 0)
+        CHECK_STR(res.jobs[0]->id, first);
+    return res.n;
+}
+
+EMQ_TEST(what_is_in_its_place_is_read_though_a_published_stage_is_not_all_in_its_places)
+{
+    struct emq__publish_req req = {.prefix = P, .stage = EMQ_STR_LIT("s")};
+    struct emq__publish_res res;
+    emq_str ids[] = {EMQ_STR_LIT("2")};
+    struct emq__jobs_req get = {.prefix = P, .queue = Q, .ids = ids, .n = 1};
+    struct emq__jobs_res got;
+
+    begin();
+    add_jobs(0, "");
+    add_jobs(0, "s");
+    add_jobs(0, "s");
+    CALL(publish, &req, &res);
+    add_jobs(0, ""); /* behind the stage */
+    CHECK_INT(take(1).n, 1);
+    int64_t before = rows("emq_job WHERE state = 8");
+    CHECK(before > 0);
+    CHECK_INT(find(EMQ_WAITING, 5, false, "", "2"), 5);
+    CHECK_INT(find(EMQ_WAITING, 5, false, "3", "4"), 5);
+    CHECK_INT(find(EMQ_ACTIVE, 5, true, "", "1"), 1);
+    CHECK_INT(find(EMQ_FAILED_STATE, 5, false, "", ""), 0);
+    CALL(jobs, &get, &got);
+    CHECK_STR(got.jobs[0]->id, "2");
+    CHECK_INT(rows("emq_job WHERE state = 8"), before);
+    /* What is not, is put there first. */
+    CHECK_INT(find(EMQ_WAITING, 1000, false, "", "2"), 4 * JOBS - 1);
+    CHECK_INT(rows("emq_job WHERE state = 8"), 0);
+    end();
+}
+
+EMQ_TEST(a_job_of_a_published_stage_is_found_before_it_is_in_its_place)
+{
+    struct emq__publish_req req = {.prefix = P, .stage = EMQ_STR_LIT("s")};
+    struct emq__publish_res res;
+    char last[16];
+    emq_str ids[1];
+    struct emq__jobs_req get = {.prefix = P, .queue = Q, .ids = ids, .n = 1};
+    struct emq__jobs_res got;
+
+    snprintf(last, sizeof last, "%d", 2 * JOBS);
+    ids[0] = emq_cstr(last);
+    for (int by = 0; by < 3; by++) {
+        begin();
+        add_jobs(0, "s");
+        add_jobs(0, "s");
+        CALL(publish, &req, &res);
+        CHECK(rows("emq_job WHERE state = 8") > 0);
+        if (by == 0) {
+            CALL(jobs, &get, &got);
+            CHECK_STR(got.jobs[0]->id, last);
+        } else if (by == 1) {
+            CHECK_INT(find(EMQ_WAITING, 3, true, "", last), 3);
+        } else {
+            CHECK_INT(find(EMQ_WAITING, 3, false, last, ""), 0);
+        }
+        end();
+        CHECK_INT(unlink(f.path), 0);
+    }
+}
+
 EMQ_TEST(calls_of_the_client_go_on_until_all_is_done)
 {
     emq_client *c = NULL;

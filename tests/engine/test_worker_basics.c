@@ -177,7 +177,7 @@ EMQ_TEST(a_cancelled_job_is_told_and_ends_failed)
 
     wf_add(&b->f, "q", "a", "hold retry");
     WAIT_FOR(b->p.running == 1);
-    CHECK_STATUS(emq_cancel(b->f.c, S("q"), S("a"), NULL), EMQ_OK);
+    CHECK_STATUS(emq_cancel(b->f.c, S("q"), S("a"), NULL, NULL), EMQ_OK);
     WAIT_FOR(wf_state(&b->f, "q", "a") == EMQ_FAILED_STATE);
     assert_string_equal(wf_end(&b->f, "q", "a"), "failed: cancelled");
     CHECK_INT(b->p.cancel_seen, EMQ_CANCEL_USER);

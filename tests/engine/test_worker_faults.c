@@ -290,6 +290,55 @@ EMQ_TEST(a_result_that_can_never_be_stored_fails_its_job_with_the_reason)
     bench_close(b);
 }
 
+EMQ_TEST(a_worker_that_is_to_end_by_itself_gives_up_when_the_store_stays_full)
+{
+    for (int by_count = 0; by_count < 2; by_count++) {
+        struct bench *b = bench_open("q");
+        struct poison p = {.bad_calls = 0};
+
+        poison_wrap(b, &p, EMQ_E_FULL);
+        b->o.o.lock_ms = 300;
+        b->o.o.max_jobs = by_count;
+        b->o.o.exit_when_empty = !by_count;
+        wf_add(&b->f, "q", "bad", "");
+        emq_worker *w = wf_start(&b->f, &b->o);
+        CHECK_STATUS(emq_worker_join(w, PATIENCE_MS, NULL), EMQ_OK);
+        CHECK_INT(wf_stats(w).gave_up, EMQ_E_FULL);
+        CHECK_INT(wf_stats(w).completed, 0);
+        CHECK(strstr(b->p.events, "error"));
+        emq_worker_free(w);
+        /* It comes back when there is room. */
+        p.status = EMQ_OK;
+        b->o.o.max_jobs = 0;
+        CHECK_INT(work_off(b).gave_up, 0);
+        CHECK_INT(wf_state(&b->f, "q", "bad"), EMQ_COMPLETED_STATE);
+        CHECK_INT(probe_runs(&b->p, "bad"), 2);
+        bench_close(b);
+    }
+}
+
+EMQ_TEST(a_worker_that_gives_up_waits_for_what_runs)
+{
+    struct bench *b = bench_open("q");
+    struct poison p = {.bad_calls = 0};
+
+    poison_wrap(b, &p, EMQ_E_FULL);
+    b->o.o.lock_ms = 200;
+    b->o.o.concurrency = 2;
+    b->o.o.exit_when_empty = 1;
+    wf_add(&b->f, "q", "bad", "");
+    wf_add(&b->f, "q", "good", "hold");
+    emq_worker *w = wf_start(&b->f, &b->o);
+    WAIT_FOR(b->p.running == 1 && p.bad_calls >= 8); /* behind many pauses: longer than a lock */
+    CHECK_INT(wf_stats(w).ended, 0);
+    b->p.gate = 1;
+    CHECK_STATUS(emq_worker_join(w, PATIENCE_MS, NULL), EMQ_OK);
+    CHECK_INT(wf_stats(w).gave_up, EMQ_E_FULL);
+    CHECK_INT(wf_state(&b->f, "q", "good"), EMQ_COMPLETED_STATE);
+    emq_worker_free(w);
+    bench_close(b);
+}
+
 /* ---- doubts that no receipt settles ------------------------------------------------------ */
 
 struct amnesia {

@@ -18,7 +18,7 @@ EMQ_TEST(a_lock_of_ten_minutes_is_renewed_within_seconds_so_that_a_cancel_is_see
     emq_worker *w = wf_start(&b->f, &b->o);
     WAIT_FOR(b->p.running == 1);
     WAIT_FOR(extend->seen > 0);
-    CHECK_STATUS(emq_cancel(b->f.c, S("q"), S("a"), NULL), EMQ_OK);
+    CHECK_STATUS(emq_cancel(b->f.c, S("q"), S("a"), NULL, NULL), EMQ_OK);
     WAIT_FOR(b->p.cancel_seen == EMQ_CANCEL_USER);
     wf_stop(w, 0);
     bench_close(b);

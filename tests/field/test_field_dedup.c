@@ -29,7 +29,7 @@ static void out_removed(struct bench *b, const char *id)
 
 static void out_cancelled(struct bench *b, const char *id)
 {
-    FIELD_OK(emq_cancel(b->f.c, S("q"), S(id), err));
+    FIELD_OK(emq_cancel(b->f.c, S("q"), S(id), NULL, err));
 }
 
 static void out_drained(struct bench *b, const char *id)

@@ -129,7 +129,7 @@ EMQ_TEST(a_cancelled_job_does_not_run_again_when_its_owner_dies)
 
     wf_add(&b->f, "q", "a", "done");
     wf_orphan(&b->f, "q", 200);
-    FIELD_OK(emq_cancel(b->f.c, S("q"), S("a"), err));
+    FIELD_OK(emq_cancel(b->f.c, S("q"), S("a"), NULL, err));
     (void)work_off(b);
     CHECK_INT(probe_runs(&b->p, "a"), 0);
     assert_string_equal(wf_end(&b->f, "q", "a"), "failed: cancelled");
@@ -150,7 +150,7 @@ EMQ_TEST(a_cancelled_job_that_its_owner_retries_or_gives_back_ends_failed)
         (void)snprintf(id, sizeof id, "c%zu", i);
         wf_add(&b->f, "q", id, "");
         FIELD_OK(emq_take(b->f.c, S("q"), NULL, &j, err));
-        FIELD_OK(emq_cancel(b->f.c, S("q"), S(id), err));
+        FIELD_OK(emq_cancel(b->f.c, S("q"), S(id), NULL, err));
         FIELD_OK(emq_settle(b->f.c, S("q"), S(id), emq_job_token(j), &o, err));
         assert_string_equal(wf_end(&b->f, "q", id), "failed: cancelled");
         emq_job_free(j);
@@ -167,7 +167,7 @@ EMQ_TEST(a_program_that_gives_its_cancelled_job_back_is_told_that_it_failed)
     wf_add(&b->f, "q", "a", "hold! back after 10");
     emq_worker *w = wf_start(&b->f, &b->o);
     WAIT_FOR(b->p.running == 1);
-    FIELD_OK(emq_cancel(b->f.c, S("q"), S("a"), err));
+    FIELD_OK(emq_cancel(b->f.c, S("q"), S("a"), NULL, err));
     b->p.gate = 1; /* whether or not it has been told */
     WAIT_FOR(probe_saw(&b->p, "failed:a"));
     CHECK(!probe_saw(&b->p, "back:a"));

@@ -132,7 +132,7 @@ EMQ_TEST(every_waiter_is_told_how_its_job_ended_or_that_it_is_gone)
         if (i % KINDS == 4)
             FIELD_OK(emq_remove(b->f.c, S("q"), S(x[i].id), err));
         else if (i % KINDS == 5)
-            FIELD_OK(emq_cancel(b->f.c, S("q"), S(x[i].id), err));
+            FIELD_OK(emq_cancel(b->f.c, S("q"), S(x[i].id), NULL, err));
     }
     for (int i = 0; i < WAITERS; i++)
         wait_end(&x[i], kinds[i % KINDS].want);

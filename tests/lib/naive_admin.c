@@ -320,10 +320,12 @@ static void meta_set(struct naive *n, struct nv_queue *q, const struct emq__meta
 static emq_status do_meta(struct naive *n, const struct emq__meta_req *req,
                           struct emq__meta_res *res, struct emq__arena *mem, emq_error *err)
 {
+    emq_status bad = emq__meta_check(req, err);
+    if (bad != EMQ_OK)
+        return bad;
     struct nv_queue *q = req->n_set ? nv_queue_make(n, req->prefix, req->queue)
                                     : nv_queue_find(n, req->prefix, req->queue);
 
-    (void)err;
     for (size_t i = 0; i < req->n_set; i++) {
         q->exists = true;
         meta_set(n, q, &req->set[i]);

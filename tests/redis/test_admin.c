@@ -316,24 +316,6 @@ REDIS_TEST(the_engines_own_fields_are_no_settings)
     CHECK_INT(res.n, 0);
 }
 
-REDIS_TEST(a_setting_that_no_queue_could_live_with_is_refused)
-{
-    static const struct emq__meta_field bad[] = {
-        {{"concurrency", 11}, {"0", 1}},
-        {{"concurrency", 11}, {"many", 4}},
-        {{"max", 3}, {"-1", 2}},
-        {{"opts.maxLenEvents", 17}, {"1e3", 3}},
-    };
-    struct emq__meta_res res;
-
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++) {
-        struct emq__meta_req req = {
-            .prefix = FX_PREFIX, .queue = S("q"), .admin = S("root"), .set = &bad[i], .n_set = 1};
-        CHECK_STATUS(t->e->ops->meta(t->e, &req, &res, &t->mem, &t->err), EMQ_E_INVALID);
-    }
-    CHECK(!stats(t, "q").exists);
-}
-
 REDIS_TEST(pause_and_resume_move_the_markers_that_wake_other_workers)
 {
     must_add_delayed(t, "q", 5000);

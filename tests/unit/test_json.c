@@ -447,6 +447,20 @@ EMQ_TEST(a_lone_surrogate_becomes_a_replacement_character)
     CHECK_DECODED("\"\\ude00\\ud83d\"", "\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
+EMQ_TEST(a_string_with_a_lone_surrogate_is_not_exact)
+{
+    static const char *const exact[] = {"\"\"", "\"\\ud83d\\uDE00\"", "\"\\uFFFD\"",
+                                        "\"\\\\ud800\"", "\"\\\"\\ud7ff\\ue000\""};
+    static const char *const lossy[] = {"\"\\ud800\"", "\"\\uDFFF\"", "\"a\\ud800\\u0041\"",
+                                        "\"\\ud83d\\uDE00\\uDE00\"", "\"\\\\\\ud800\""};
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(exact); i++)
+        CHECK(emq__json_exact(parse(exact[i])));
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(lossy); i++)
+        CHECK(!emq__json_exact(parse(lossy[i])));
+    CHECK(!emq__json_exact(parse("7")));
+}
+
 EMQ_TEST(a_key_can_be_decoded_too)
 {
     struct emq__arena a = {0};

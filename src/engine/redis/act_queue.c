@@ -2,39 +2,13 @@
  *
  * The acts `meta` and `dedup`: settings of a queue, and who holds a producer's dedup id.
  *
- * A setting that takes a number is checked before anything is written: a value that cannot be meant
- * would stop a queue without a word. A dedup id is released by comparison with its owner.
+ * Settings are checked before anything is written. A dedup id is released by comparison with its owner.
  */
 #include "base/error.h"
 #include "base/str.h"
 #include "engine/redis/admin.h"
 
 /* ---- meta ------------------------------------------------------------------------------------ */
-
-static emq_status meta_check(const struct emq__meta_field *f, emq_error *err)
-{
-    static const struct {
-        const char *field;
-        int64_t least;
-    } numbers[] = {{"concurrency", 1}, {"max", 1}, {"duration", 1}, {"opts.maxLenEvents", 0}};
-    int64_t v;
-
-    if (!f->field.len || f->field.len > EMQ_ID_MAX)
-        return emq__fail(err, EMQ_E_INVALID, 0, "meta",
-                         "the name of a setting has 1..%d bytes, not %zu", EMQ_ID_MAX,
-                         f->field.len);
-    if (emq__str_starts(f->field, "emq:"))
-        return emq__fail(err, EMQ_E_INVALID, 0, "meta",
-                         "\"%.*s\": names that begin with \"emq:\" are the engine's own",
-                         EMQ_STR_ARG(f->field));
-    for (size_t i = 0; f->value.len && i < EMQ_ARRAY_LEN(numbers); i++)
-        if (emq__str_is(f->field, numbers[i].field) &&
-            (!emq__str_to_i64(f->value, &v) || v < numbers[i].least || v > INT64_C(1) << 53))
-            return emq__fail(err, EMQ_E_INVALID, 0, "meta",
-                             "%s \"%.*s\" is no whole number of at least %lld", numbers[i].field,
-                             EMQ_STR_ARG(f->value), (long long)numbers[i].least);
-    return EMQ_OK;
-}
 
 static int by_field(const void *a, const void *b)
 {
@@ -49,11 +23,9 @@ emq_status rd_meta(struct emq__engine *e, const struct emq__meta_req *req,
     const struct rd_reply *r;
 
     *res = (struct emq__meta_res){0};
-    for (size_t i = 0; i < req->n_set; i++) {
-        emq_status bad = meta_check(&req->set[i], err);
-        if (bad != EMQ_OK)
-            return bad;
-    }
+    emq_status bad = emq__meta_check(req, err);
+    if (bad != EMQ_OK)
+        return bad;
     if (req->n_set)
         rd_arg_call(a, req->call);
     for (size_t i = 0; i < req->n_set; i++) {

@@ -32,6 +32,7 @@ static emq_status dump_state(struct sq_tx *tx, const struct sq_queue *q, struct 
     sq_bind_i64(st, 4, INT64_MIN);
     sq_bind_i64(st, 5, -1);
     sq_bind_i64(st, 6, 0);
+    sq_bind_i64(st, 7, INT64_MAX);
     while ((s = sq_step(tx->conn, st, &got, "dump", err)) == EMQ_OK && got) {
         struct emq__job **jobs =
             sq_grow(a->mem, a->res->jobs, a->res->n, &a->cap_jobs, sizeof *jobs);

@@ -2,8 +2,7 @@
  *
  * The acts `meta` and `dedup`: settings of a queue, and who holds a producer's dedup id.
  *
- * A setting that takes a number is checked before anything is written: a value that cannot be meant
- * would stop a queue without a word. A dedup id is released by comparison with its owner.
+ * Settings are checked before anything is written. A dedup id is released by comparison with its owner.
  */
 #include "base/error.h"
 #include "base/str.h"
@@ -16,26 +15,6 @@ struct meta_arg {
     struct emq__meta_res *res;
     struct emq__arena *mem;
 };
-
-static emq_status meta_check(const struct emq__meta_field *f, emq_error *err)
-{
-    static const struct {
-        const char *field;
-        int64_t least;
-    } numbers[] = {{"concurrency", 1}, {"max", 1}, {"duration", 1}, {"opts.maxLenEvents", 0}};
-    int64_t v;
-    if (!f->field.len || f->field.len > EMQ_ID_MAX)
-        return emq__fail(err, EMQ_E_INVALID, 0, "meta",
-                         "the name of a setting has 1..%d bytes, not %zu", EMQ_ID_MAX,
-                         f->field.len);
-    for (size_t i = 0; f->value.len && i < EMQ_ARRAY_LEN(numbers); i++)
-        if (emq__str_is(f->field, numbers[i].field) &&
-            (!emq__str_to_i64(f->value, &v) || v < numbers[i].least || v > INT64_C(1) << 53))
-            return emq__fail(err, EMQ_E_INVALID, 0, "meta",
-                             "%s \"%.*s\" is no whole number of at least %lld", numbers[i].field,
-                             EMQ_STR_ARG(f->value), (long long)numbers[i].least);
-    return EMQ_OK;
-}
 
 static emq_status meta_write(struct sq_tx *tx, struct sq_queue *q, const struct emq__meta_field *f,
                              emq_error *err)
@@ -171,11 +150,9 @@ emq_status sq_act_meta(struct emq__engine *e, const struct emq__meta_req *req,
     struct sq *s = (struct sq *)e;
     struct meta_arg a = {req, res, mem};
 
-    for (size_t i = 0; i < req->n_set; i++) {
-        emq_status bad = meta_check(&req->set[i], err);
-        if (bad != EMQ_OK)
-            return bad;
-    }
+    emq_status bad = emq__meta_check(req, err);
+    if (bad != EMQ_OK)
+        return bad;
     return req->n_set ? sq_write(s, meta_fn, &a, err) : sq_read(s, meta_fn, &a, err);
 }
 

@@ -8,6 +8,7 @@
  */
 #include "base/error.h"
 #include "engine/sqlite/admin.h"
+#include "engine/sqlite/stage.h"
 
 void *sq_grow(struct emq__arena *mem, void *array, size_t n, size_t *cap, size_t elem)
 {
@@ -48,6 +49,18 @@ static emq_status jobs_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
     return EMQ_OK;
 }
 
+/* A job in its place is known by its id whatever else is not. */
+static emq_status jobs_early(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
+{
+    const struct jobs_arg *a = arg;
+    emq_status s = jobs_fn(tx, q, arg, err);
+
+    for (size_t i = 0; i < a->req->n && s == EMQ_OK; i++)
+        if (!a->res->jobs[i])
+            s = EMQ_EMPTY;
+    return s;
+}
+
 emq_status sq_act_jobs(struct emq__engine *e, const struct emq__jobs_req *req,
                        struct emq__jobs_res *res, struct emq__arena *mem, emq_error *err)
 {
@@ -58,7 +71,7 @@ emq_status sq_act_jobs(struct emq__engine *e, const struct emq__jobs_req *req,
     res->jobs = emq__arena_zalloc(mem, req->n ? req->n : 1, sizeof(struct emq__job *));
     if (!res->jobs)
         return emq__fail(err, EMQ_E_NOMEM, 0, "jobs", "%zu jobs", req->n);
-    emq_status st = sq_read_queue(s, req->prefix, req->queue, jobs_fn, &a, err);
+    emq_status st = sq_read_early(s, req->prefix, req->queue, jobs_early, jobs_fn, &a, err);
     return st == EMQ_NOT_FOUND ? EMQ_OK : st;
 }
 
@@ -168,6 +181,7 @@ struct find_arg {
     const struct emq__find_req *req;
     struct emq__find_res *res;
     struct emq__arena *mem;
+    int64_t barrier; /* positions from here on are not looked at */
 };
 
 static emq_status find_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
@@ -197,6 +211,8 @@ static emq_status find_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
     sq_bind_i64(st, 4, from.ord2);
     sq_bind_i64(st, 5, req->limit > 0 ? req->limit : 0);
     sq_bind_i64(st, 6, req->after_id.len || req->offset < 0 ? 0 : req->offset);
+    if (!req->newest_first)
+        sq_bind_i64(st, 7, a->barrier);
     while ((s = sq_step(tx->conn, st, &got, "find", err)) == EMQ_OK && got) {
         if (bytes >= EMQ__BATCH_BYTES) {
             a->res->more = true;
@@ -217,16 +233,37 @@ static emq_status find_fn(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
     return s;
 }
 
+/* No published job is put into the states behind the line, and in the line what stands before the barrier is
+ * in its place: a page of that is answered. */
+static emq_status find_early(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)
+{
+    struct find_arg *a = arg;
+    const struct emq__find_req *req = a->req;
+    emq_status s = EMQ_OK;
+
+    if (req->state == EMQ_DELAYED || req->state == EMQ_PRIORITIZED ||
+        (req->state == EMQ_WAITING && req->newest_first))
+        return EMQ_EMPTY;
+    if (req->state == EMQ_WAITING)
+        s = sq_stage_barrier(tx, q, &a->barrier, err);
+    if (s == EMQ_OK)
+        s = find_fn(tx, q, a, err);
+    bool short_page = req->state == EMQ_WAITING && !a->res->more &&
+                      (int64_t)a->res->n < (req->limit > 0 ? req->limit : 0);
+    a->barrier = INT64_MAX;
+    return s == EMQ_NOT_FOUND || (s == EMQ_OK && short_page) ? EMQ_EMPTY : s;
+}
+
 emq_status sq_act_find(struct emq__engine *e, const struct emq__find_req *req,
                        struct emq__find_res *res, struct emq__arena *mem, emq_error *err)
 {
     struct sq *s = (struct sq *)e;
-    struct find_arg a = {req, res, mem};
+    struct find_arg a = {req, res, mem, INT64_MAX};
 
     *res = (struct emq__find_res){.now_ms = sq_now_ms(s)};
     if (req->state < EMQ_WAITING || req->state > EMQ_STATE_COUNT)
         return emq__fail(err, EMQ_E_INVALID, 0, "find", "no such state: %d", (int)req->state);
-    emq_status st = sq_read_queue(s, req->prefix, req->queue, find_fn, &a, err);
+    emq_status st = sq_read_early(s, req->prefix, req->queue, find_early, find_fn, &a, err);
     return st == EMQ_NOT_FOUND && !req->after_id.len ? EMQ_OK : st;
 }
 

@@ -211,7 +211,7 @@ void sq_count(struct sq_queue *q, int state, int64_t by)
 
 struct on_queue {
     emq_str prefix, name;
-    sq_queue_fn fn;
+    sq_queue_fn fn, early; /* early: or NULL */
     void *arg;
     bool read; /* runs in a read transaction: a slice is not placed, only asked for */
     bool again;
@@ -225,10 +225,13 @@ static emq_status on_queue(struct sq_tx *tx, void *arg, emq_error *err)
 
     a->again = false;
     s = sq_queue_open(tx, a->prefix, a->name, false, &q, err);
-    if (s == EMQ_OK && q.publishing > 0) {
+    if (s == EMQ_OK && q.publishing > 0 && a->read) {
+        s = a->early ? a->early(tx, &q, a->arg, err) : EMQ_EMPTY;
+        a->again = s == EMQ_EMPTY;
+        s = a->again ? EMQ_OK : s;
+    } else if (s == EMQ_OK && q.publishing > 0) {
         a->again = true;
-        if (!a->read)
-            s = sq_stage_place(tx, &q, err);
+        s = sq_stage_place(tx, &q, err);
     } else if (s == EMQ_OK) {
         s = a->fn(tx, &q, a->arg, err);
     }
@@ -262,7 +265,13 @@ static emq_status nothing(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_e
 emq_status sq_read_queue(struct sq *s, emq_str prefix, emq_str name, sq_queue_fn fn, void *arg,
                          emq_error *err)
 {
-    struct on_queue a = {.prefix = prefix, .name = name, .fn = fn, .arg = arg};
+    return sq_read_early(s, prefix, name, NULL, fn, arg, err);
+}
+
+emq_status sq_read_early(struct sq *s, emq_str prefix, emq_str name, sq_queue_fn early,
+                         sq_queue_fn fn, void *arg, emq_error *err)
+{
+    struct on_queue a = {.prefix = prefix, .name = name, .fn = fn, .early = early, .arg = arg};
     emq_status st;
 
     for (;;) {

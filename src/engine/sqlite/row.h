@@ -80,12 +80,16 @@ void sq_count(struct sq_queue *q, int state, int64_t by);
  * its publication, in slices; until then its jobs have state 8 in their rows though the counters
  * count them. These two finish that first (each slice an act of its own), then run fn with the queue
  * open; after a non-negative status the write form saves it. Every act that lists or changes jobs by
- * state uses them. EMQ_NOT_FOUND when there is no such queue (fn is not called). */
+ * state uses them, or the third. EMQ_NOT_FOUND when there is no such queue (fn is not called). */
 typedef emq_status (*sq_queue_fn)(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err);
 emq_status sq_write_queue(struct sq *s, emq_str prefix, emq_str name, sq_queue_fn fn, void *arg,
                           emq_error *err);
 emq_status sq_read_queue(struct sq *s, emq_str prefix, emq_str name, sq_queue_fn fn, void *arg,
                          emq_error *err);
+/* The read form, but as long as there are jobs out of their places `early` is run instead, before each slice.
+ * EMQ_EMPTY: it can't tell yet. */
+emq_status sq_read_early(struct sq *s, emq_str prefix, emq_str name, sq_queue_fn early,
+                         sq_queue_fn fn, void *arg, emq_error *err);
 
 /* ---- jobs (row.c) -------------------------------------------------------------------------- */
 

@@ -2,7 +2,8 @@
  *
  * Staged adds: jobs of one big add that become visible together. A stage is published by one act
  * whose cost does not depend on its size: the jobs' positions are reserved and counted there, the
- * rows follow in slices (a take places the next slice before it takes; other acts finish all first).
+ * rows follow in slices (a take places the next slice before it takes; reading what is in its place places
+ * nothing; other acts finish all first).
  *
  * The one invariant: no job behind the reserved positions is handed out before the rows in front
  * of it are in their places.

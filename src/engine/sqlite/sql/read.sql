@@ -13,8 +13,9 @@ SELECT 1 FROM (SELECT parent_key, scheduler FROM emq_job WHERE qid = ?1 AND stat
     ORDER BY ord1, ord2 LIMIT ?3)
 WHERE parent_key IS NULL AND scheduler IS NULL LIMIT 1;
 
+-- ?7 bounds the position, as in job_line.
 -- name: find_asc
-SELECT * FROM emq_job WHERE qid = ?1 AND state = ?2 AND (ord1, ord2) > (?3, ?4)
+SELECT * FROM emq_job WHERE qid = ?1 AND state = ?2 AND (ord1, ord2) > (?3, ?4) AND ord2 < ?7
 ORDER BY ord1, ord2 LIMIT ?5 OFFSET ?6;
 
 -- name: find_desc
