@@ -259,3 +259,16 @@ arguments() {
         says "127.0.0.1:1 can't be reached"
     done
 }
+
+@test "no key of a job that is not finished ends by itself, so that it never outlives its data" {
+    needs_server
+    head -c 3000 /dev/zero | tr '\0' d >long
+    emq add q @long --id held --lifo >/dev/null
+    emq take q --lock 1h >/dev/null
+    emq add q 1 --id waiting >/dev/null
+    emq add q 1 --id delayed --delay 400d >/dev/null
+    emq add q 1 --id urgent --priority 1 >/dev/null
+    for key in wait active delayed prioritized meta id held waiting delayed urgent; do
+        [ "$(on_server pttl "emq:q:$key")" = -1 ] || { echo "$key ends" >&2; return 1; }
+    done
+}

@@ -258,3 +258,16 @@ REDIS_TEST(an_effect_makes_as_many_calls_as_its_script_says)
     say(&y, " for 1, 2, 4 commands");
     check_header(RD_LUA_effect, &y);
 }
+
+REDIS_TEST(a_history_makes_as_many_calls_as_its_script_says)
+{
+    const struct emq__history_req req = {FX_PREFIX, S("q"), S("1")};
+    struct emq__history_res res;
+    struct tally y;
+
+    begin(t, &y);
+    count_from_now(t);
+    CHECK_STATUS(FX_CALL(t, history, &req, &res), EMQ_OK);
+    note(t, &y, "");
+    check_header(RD_LUA_history, &y);
+}

@@ -1,8 +1,8 @@
 -- history: reads the exceptional entries of a job's life
--- KEYS[1]  the queue's meta key
--- ARGV[4]  the job
--- reply    {now_ms, entries as JSON, oldest first}
--- calls    2
+-- KEYS[1]    the queue's meta key
+-- ARGV[4]    the job
+-- reply      {now_ms, entries as JSON, oldest first}
+-- calls      3
 --@include lib/base.lua
 
 local since = try_record("HGET", B .. ARGV[4], "timestamp")
