@@ -266,9 +266,9 @@ arguments() {
     emq add q @long --id held --lifo >/dev/null
     emq take q --lock 1h >/dev/null
     emq add q 1 --id waiting >/dev/null
-    emq add q 1 --id delayed --delay 400d >/dev/null
+    emq add q 1 --id late --delay 400d >/dev/null
     emq add q 1 --id urgent --priority 1 >/dev/null
-    for key in wait active delayed prioritized meta id held waiting delayed urgent; do
+    for key in wait active delayed prioritized meta id held waiting late urgent; do
         [ "$(on_server pttl "emq:q:$key")" = -1 ] || { echo "$key ends" >&2; return 1; }
     done
 }
