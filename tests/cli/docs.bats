@@ -59,19 +59,17 @@ calls() { sed -nE '/^-- calls /,/^(--@|$|[^-])/s/^-- (calls)? +//p' "$1" | xargs
     [ -f "$at/share/man/man1/emq-add.1" ]
     [ -f "$at/share/man/man7/echomq-delivery.7" ]
     [ -f "$at/share/bash-completion/completions/emq.bash" ]
-    local private libpq
-    libpq=$(pkg-config --cflags --libs libpq 2>/dev/null) || : # its example is left out
+    ln -s /usr/include "$BOX/stage/usr/include" # of other libraries, seen from there
     export PKG_CONFIG_SYSROOT_DIR=$BOX/stage PKG_CONFIG_PATH
     PKG_CONFIG_PATH=$(dirname "$(find "$at" -name echomq.pc)")
     local lib
     lib=$(dirname "$(find "$at" -name libechomq.so.0)")
     local needs
-    needs=$(pkg-config --static --libs echomq | sed 's/-lechomq//')
+    needs="$(pkg-config --static --libs echomq | sed 's/-lechomq//') $(pkg-config --libs libpq)"
     for example in "$ROOT"/examples/*.c; do
-        [[ $example != *postgres* || $libpq ]] || continue
         (cd "$ROOT/examples" && eval "$(sed -nE 's/^ \* (cc [a-z_]+\.c .*)/\1/p' "$example") -o '$BOX/shared'")
         # shellcheck disable=SC2046
-        cc "$example" -o static $(pkg-config --cflags echomq) "$lib/libechomq.a" $needs $libpq
+        cc "$example" -o static $(pkg-config --cflags echomq libpq) "$lib/libechomq.a" $needs
         ldd ./shared | grep -q libechomq.so.0
     done
     cat >own.c <<-'END'
