@@ -238,8 +238,11 @@ arguments() {
     work | run) echo q -- true ;;
     extend) echo q 1 --token t:1 ;;
     settle) echo q 1 --token t:1 --completed ;;
-    wait | show | logs | retry | promote | cancel | rm) echo q 1 ;;
-    take | ls | stats | tail | pause | resume | drain | obliterate | sweep) echo q ;;
+    wait | show | why | logs | retry | promote | cancel | rm) echo q 1 ;;
+    take | ls | stats | explain | tail | pause | resume | drain | obliterate | sweep) echo q ;;
+    effect) echo ls q ;;
+    fsck | doctor) ;;
+    lab) echo --url "$EMQ_URL" ;;
     edit) echo q 1 --priority 1 ;;
     clean) echo q --state waiting --older 0 ;;
     dedup) echo show q k ;;
