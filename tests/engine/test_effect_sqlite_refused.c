@@ -55,6 +55,30 @@ EFFECT_TEST(what_would_end_the_transaction_or_touch_the_queue_is_refused_by_name
     CHECK_INT(ask(t, "SELECT count(*) FROM sqlite_schema WHERE name LIKE '%mine%'"), 0);
 }
 
+/* Without the authorizer it reaches the queue. */
+static int go_around(sqlite3 *db, void *script)
+{
+    (void)sqlite3_set_authorizer(db, NULL, NULL);
+    return run_script(db, script);
+}
+
+EFFECT_TEST(a_function_that_goes_around_its_guard_so_that_its_job_can_t_end_leaves_nothing)
+{
+    static const char *const list[] = {"DELETE FROM emq_job",
+                                       "UPDATE emq_job SET fence = fence + 1",
+                                       "UPDATE emq_job SET state = 1"};
+    struct emq__job *j = start_with_table(t);
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(list); i++) {
+        struct script s = {.sql = (const char *const[]){INSERT, list[i], NULL}};
+        (void)effect_fn(t, j, go_around, &s, LIMIT_MS, EMQ_E_INVALID);
+        CHECK_HAS(S(t->err.text), "changed the queue");
+        CHECK_STATE(t, "q", j->id, EMQ_ACTIVE);
+        CHECK_INT(ledger(t), 0);
+    }
+    check_untouched(t, j);
+}
+
 EFFECT_TEST(a_trigger_of_the_application_does_not_reach_the_queue_either)
 {
     struct emq__job *j = start_with_table(t);

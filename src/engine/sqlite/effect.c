@@ -25,6 +25,7 @@ struct effect {
     int64_t limit_ms;
     /* while fn runs, and of how it ended */
     int64_t end_us;
+    bool ran;
     emq_status outcome; /* EMQ_FAILED, EMQ_TIMEOUT: rolled back */
     char refused[80];   /* what it asked for and may not have; empty = nothing */
 };
@@ -132,6 +133,7 @@ static emq_status run_fn(struct sq_tx *tx, struct effect *f, emq_error *err)
 {
     sqlite3 *db = tx->conn->db;
 
+    f->ran = true;
     f->end_us = emq__mono_now().us + f->limit_ms * 1000;
     guard(db, f);
     int answer = f->fn(db, f->arg);
@@ -214,6 +216,7 @@ static emq_status effect_act(struct sq_tx *tx, void *arg, emq_error *err)
     emq_str body;
 
     f->outcome = EMQ_OK; /* it may be run again from the start */
+    f->ran = false;
     f->refused[0] = '\0';
     *f->res = (struct emq__effect_res){.now_ms = tx->now_ms};
     emq_status s = sq_receipt_find(tx, f->req->call, SQ_RECEIPT_EFFECT, f->mem, &body, err);
@@ -231,6 +234,11 @@ static emq_status effect_act(struct sq_tx *tx, void *arg, emq_error *err)
         s = do_effect(tx, &q, f, err);
     if (s == EMQ_OK)
         s = sq_settle(tx, &q, f->req->entry, &out, f->mem, err);
+    if (s == EMQ_OK && f->ran && out.outcome != EMQ_OK)
+        s = emq__fail(err, EMQ_E_INVALID, 0, where,
+                      "the effect went around its guard and changed the queue, so that its job "
+                      "can't be completed (%s); nothing was changed",
+                      emq_status_text(out.outcome));
     if (s == EMQ_OK)
         s = sq_queue_save(tx, &q, err);
     sq_queue_close(&q);
