@@ -37,6 +37,8 @@ EFFECT_TEST(what_would_end_the_transaction_or_touch_the_queue_is_refused_by_name
         {"CREATE VIEW emq_mine AS SELECT 1", "emq_mine"},
         {"CREATE TRIGGER mine AFTER INSERT ON emq_job BEGIN SELECT 1; END", "emq_job"},
         {"CREATE TEMP TABLE mine (n)", "mine"},
+        {"ALTER TABLE ledger RENAME TO emq_mine", "emq_"},
+        {"ALTER TABLE ledger RENAME TO EMQ_mine", "emq_"},
         {"ANALYZE", "emq_"},
         {"DROP INDEX emq_job_place", "emq_job"},
     };
@@ -106,6 +108,9 @@ EFFECT_TEST(the_application_may_do_everything_with_tables_of_its_own)
                                "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c "
                                "WHERE n < 2000) INSERT INTO ledger SELECT n FROM c",
                                "ALTER TABLE my_emq_copy ADD COLUMN more",
+                               "ALTER TABLE my_emq_copy RENAME TO my_other",
+                               "ALTER TABLE my_other RENAME COLUMN more TO emq_more",
+                               "ALTER TABLE my_other RENAME TO my_emq_copy",
                                "CREATE VIEW my_view AS SELECT sum(n) AS n FROM my_emq_copy",
                                "DELETE FROM ledger WHERE n > 2", "DROP TABLE my_emq_copy")),
                  EMQ_OK);

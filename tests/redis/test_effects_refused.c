@@ -259,12 +259,12 @@ EFFECT_TEST(a_sum_counts_what_the_commands_before_have_made_of_it)
     REFUSED(t, j, "command 2", "SETNX k x", "RPUSH k x");
     REFUSED(t, j, "command 2", "MSETNX a 1 k x", "INCR k");
     REFUSED(t, j, "command 3", "HSET h f 9223372036854775806", "HINCRBY h f 1", "HINCRBY h f 1");
-    CHECK_STATUS(EFFECT(t, j, "SET k x", "GETSET k 4", "INCR k", "HSET h f x", "HDEL h f",
-                        "HINCRBY h f 2", "DEL h", "HINCRBY h f 3")
+    CHECK_STATUS(EFFECT(t, j, "SET k x", "GETSET k 4", "INCR k", "HSET h f x g x", "HDEL h f",
+                        "HINCRBY h f 2", "DEL h", "HINCRBY h g 3")
                      .outcome,
                  EMQ_OK);
     CHECK_DO("5", "GET k");
-    CHECK_DO("3", "HGET h f");
+    CHECK_DO("3", "HGET h g");
     j = add_and_take(t);
     CHECK_STATUS(EFFECT(t, j, "SETNX k x", "INCR k", "MSETNX k x new x", "INCR k").outcome, EMQ_OK);
     check_untouched(t, add_and_take(t));

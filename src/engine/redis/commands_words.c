@@ -235,16 +235,16 @@ static const char *take_trim(struct rd_words *w, bool *found)
 const char *rd_words_of_xadd(struct rd_words *w)
 {
     const char *wrong = NULL;
-    bool trims = false, found = true;
+    bool makes = false, trims = false;
 
     w->at = 2;
-    for (bool makes = true; !wrong && found; trims = trims || found) {
-        found = makes && take(w, "NOMKSTREAM");
-        makes = makes && !found;
-        if (found)
-            continue;
-        if (!trims)
-            wrong = take_trim(w, &found);
+    for (bool more = true; !wrong && more;) {
+        more = !makes && take(w, "NOMKSTREAM");
+        makes |= more;
+        if (!more && !trims) {
+            wrong = take_trim(w, &more);
+            trims = more;
+        }
     }
     if (!wrong)
         wrong = rd_word(w, 'y');
@@ -260,5 +260,7 @@ const char *rd_words_of_xtrim(struct rd_words *w)
 
     w->at = 2;
     const char *wrong = take_trim(w, &found);
-    return wrong ? wrong : found && w->at == w->n ? NULL : "MAXLEN N or MINID ID, [LIMIT N] behind ~";
+    return wrong                    ? wrong
+           : found && w->at == w->n ? NULL
+                                    : "MAXLEN N or MINID ID, [LIMIT N] behind ~";
 }

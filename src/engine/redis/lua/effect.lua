@@ -148,6 +148,11 @@ local function problem(c)
   for _, key in ipairs(c.keys) do
     if c.makes == "d" then
       types[key], values[key] = "none", nil
+      for place in pairs(values) do
+        if string.sub(place, 1, #key + 1) == key .. "\0" then
+          values[place] = nil
+        end
+      end
     elseif want then
       types[key] = want
       if c.kind == "s" and (c.makes == "o" or c.makes == "w") then
