@@ -233,7 +233,7 @@ P
     [[ $(field .reason) == *--redo* ]]
     expect 64 emq retry q a --redo --keep-effect
     expect 0 emq retry q --state completed
-    says "1 jobs stay completed"
+    says "1 job stays completed: "
     emq retry q a --keep-effect
     work_off q -- ./h
     is "$(lines ledger)" 1
@@ -241,6 +241,26 @@ P
     work_off q -- ./h
     is "$(lines ledger)" 2
     is "$(sort -u ledger | lines /dev/stdin)" 2
+}
+
+@test "a dry run of a retry counts what the retry would do" {
+    emq add q 1 --id a --attempts 1
+    emq add q 1 --id b --attempts 1
+    expect 1 work_off q -- sh -c '[ "$EMQ_JOB_ID" = b ] || emq effect run pay -- true; exit 65'
+    expect 0 emq retry q --all --dry-run
+    says "1 job would be retried"
+    expect 1 emq retry q a --dry-run
+    says "--keep-effect"
+    expect 0 emq retry q b --dry-run
+    expect 0 emq retry q --all --redo --dry-run
+    says "2 jobs would be retried"
+    expect 0 emq retry q --all --json
+    is "$(field .count)" 1
+    expect 0 emq retry q --all --dry-run --json
+    is "$(field .count)" 0
+    expect 0 emq retry q --all
+    says "0 jobs retried"
+    says "1 job stays failed: "
 }
 
 @test "a custom id used again is another job" {
