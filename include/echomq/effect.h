@@ -89,8 +89,12 @@ enum { EMQ_REDIS_COMMANDS_MAX = 100, EMQ_REDIS_COMMAND_BYTES_MAX = 1024 * 1024 }
 /* The same on Redis: one script verifies the lock, does the commands in order, and completes the job.
  * Redis does not roll back. So everything that can be known before is: the commands are of a list (those
  * that write strings, hashes, lists, sets, sorted sets, streams and expiries), their keys are not of a queue
- * under this prefix, have the right types (numbers for INCR and its like), and on a cluster the queue's slot; the
- * first one that fails has done nothing. What fails behind others ends the job as failed for good, "partial effect: command N ...", never retried.
+ * under this prefix, have the right types, and on a cluster the queue's slot; numbers and options are such as a
+ * server takes, a sum has 64 bits; the first one that fails has done nothing. Not known before: whether an LSET is
+ * within its list and an id of XADD above the last; a sum on what APPEND, SETRANGE, SETBIT, INCRBYFLOAT or a
+ * conditional SET of the same effect left, and one of floats beyond all numbers; a string beyond 512 MiB; options
+ * of a later server; what the server's user may not do; memory. What fails so behind others ends the job as failed
+ * for good, "partial effect: command N ...", never retried.
  *
  * EMQ_OK, EMQ_LOST, EMQ_E_INVALID (the text names the command; nothing happened), EMQ_FAILED (a partial
  * effect, the job has failed), failures. E_IN_DOUBT as of emq_settle(). One script. */

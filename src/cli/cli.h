@@ -114,6 +114,8 @@ int cli_job_answer(const struct cli *cli, emq_status s, const emq_error *err, co
 
 /* What was done and can't be undone: said if the result can't be printed. */
 void cli_did(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A write to stdout has failed before the end: cli_finish() names this errno, not a later one. */
+void cli_write_failed(int why);
 /* Whether the reader of stdout has gone. */
 bool cli_reader_gone(void);
 /* Flushes stdout; a failed write (a full disk) is an error: CLI_IO, else `code`. When the reader has

@@ -71,7 +71,12 @@ static bool pass_output(const char *p, size_t n, struct output *out, bool pass)
     out->cut = out->cut || n > room;
     memcpy(out->bytes + out->len, p, n < room ? n : room);
     out->len += n < room ? n : room;
-    return pass && fwrite(p, 1, n, stdout) == n && fflush(stdout) == 0;
+    if (!pass)
+        return false;
+    if (fwrite(p, 1, n, stdout) == n && fflush(stdout) == 0)
+        return true;
+    cli_write_failed(errno);
+    return false;
 }
 
 static void read_output(int fd, struct output *out, bool pass)
@@ -155,8 +160,12 @@ static int record(struct effect *x, const struct output *out)
         emq_effect_done(x->cli->client, &x->key, emq_strn(out->bytes, out->len), x->o->keep, &err);
     if (s == EMQ_LOST)
         return lost(x, "its effect has happened and could not be recorded: it is in doubt now");
+    if (emq__is_failure(s))
+        return cli_error(x->cli, CLI_IN_DOUBT,
+                         "%s has happened, and may or may not be recorded: %s", x->step, err.text);
     if (s != EMQ_OK)
-        return answer(x, s, &err);
+        return cli_error(x->cli, CLI_NO, "%s has happened, and was not recorded: %s", x->step,
+                         emq_status_text(s));
     cli_did("%s is done and recorded", x->step);
     return CLI_OK;
 }

@@ -147,6 +147,7 @@ int cli_no_job(const struct cli *cli)
 }
 
 static char did[512];
+static int write_failed; /* errno of the first write that has failed; 0 = not known */
 
 void cli_did(const char *fmt, ...)
 {
@@ -154,6 +155,12 @@ void cli_did(const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(did, sizeof did, fmt, ap);
     va_end(ap);
+}
+
+void cli_write_failed(int why)
+{
+    if (!write_failed)
+        write_failed = why;
 }
 
 bool cli_reader_gone(void)
@@ -166,7 +173,7 @@ int cli_finish(const struct cli *cli, int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    int why = errno;
+    int why = write_failed ? write_failed : errno;
     if (did[0])
         return cli_error(cli, CLI_IO, "%s, but that could not be written to standard output: %s",
                          did, strerror(why));

@@ -116,6 +116,8 @@ static emq_status would_one(struct cli *cli, const struct cli_act *act, emq_str 
 
     if (s == EMQ_OK && !allowed(act, emq_job_state(job)))
         s = EMQ_WRONG_STATE;
+    if (s == EMQ_OK && act->may)
+        s = act->may(cli, job, err);
     if (s == EMQ_OK && act->spares_locked)
         s = emq_stats(cli->client, queue, &stats, err);
     if (s == EMQ_OK && spared(act, job, stats.now_ms))
@@ -165,6 +167,32 @@ static emq_status look_at_active(struct cli *cli, const struct cli_act *act, emq
     return s == EMQ_NOT_FOUND ? EMQ_OK : s;
 }
 
+/* How many jobs of a state it would be done to, asked one by one. */
+static emq_status count_allowed(struct cli *cli, const struct cli_act *act, emq_str queue,
+                                int state, int64_t *count, emq_error *err)
+{
+    emq_find_opts o = {.size = sizeof o, .state = state, .limit = 1000};
+    emq_list *page = NULL, *last = NULL; /* o.after_id lies in the last one */
+    emq_status s;
+
+    while ((s = emq_find(cli->client, queue, &o, &page, err)) == EMQ_OK && emq_list_len(page) > 0) {
+        size_t n = emq_list_len(page);
+        for (size_t i = 0; i < n && !emq__is_failure(s); i++) {
+            s = act->may(cli, emq_list_job(page, i), err);
+            *count += s == EMQ_OK;
+        }
+        if (emq__is_failure(s))
+            break;
+        o.after_id = emq_job_id(emq_list_job(page, n - 1));
+        emq_list_free(last);
+        last = page;
+        page = NULL;
+    }
+    emq_list_free(page);
+    emq_list_free(last);
+    return s == EMQ_NOT_FOUND ? EMQ_OK : s;
+}
+
 /* ------------------------------------------------------------------------------------------ */
 
 static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue, bool dry_run)
@@ -199,6 +227,8 @@ static emq_status act_on_state(struct cli *cli, const struct cli_act *act, emq_s
 
     if (!dry_run) {
         s = act->many(cli, queue, state, &count, err);
+    } else if (act->may) {
+        s = count_allowed(cli, act, queue, state, &count, err);
     } else if (!spares) {
         s = emq_stats(cli->client, queue, &stats, err);
         count = stats.count[state];

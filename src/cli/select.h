@@ -35,6 +35,8 @@ struct cli_act {
     emq_status (*one)(struct cli *cli, emq_str queue, emq_str id, int32_t *out_state,
                       emq_error *err);
     emq_status (*many)(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err);
+    /* What a dry run asks about a job whose state allows it: EMQ_OK, or why it would be refused. NULL: nothing. */
+    emq_status (*may)(struct cli *cli, const emq_job *job, emq_error *err);
     bool spares_locked;      /* active jobs only when their locks have ended */
     const char *asked, *key; /* what is done to active jobs instead; the member that counts them */
 };

@@ -31,6 +31,7 @@ static const struct cli_option effect_table[] = {
     {.name = "--payload",
      .type = CLI_TEXT,
      AT(payload),
+     .may_be_empty = true,
      .value = "DATA|@FILE",
      .help = "run: what it is about; another one under the same KEY is refused"},
     {.name = "--keep",

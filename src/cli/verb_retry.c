@@ -4,6 +4,8 @@
  */
 #include "cli/select.h"
 
+#include <echomq/effect.h>
+
 struct retry_options {
     struct cli_selection selection;
     bool reset, keep_effect, redo;
@@ -52,9 +54,27 @@ static emq_status retry_many(struct cli *cli, emq_str queue, int state, int64_t 
         s = emq_stats(cli->client, queue, &left, err);
     if (s == EMQ_OK && left.count[state] > 0)
         cli_say(cli,
-                "%lld jobs stay %s: one whose effect is recorded as done needs --keep-effect or "
-                "--redo",
-                (long long)left.count[state], emq_state_name(state));
+                "%lld job%s %s: one whose effect is recorded as done needs --keep-effect or --redo",
+                (long long)left.count[state], left.count[state] == 1 ? " stays" : "s stay",
+                emq_state_name(state));
+    return s;
+}
+
+/* An effect that is recorded as done asks what shall become of it. */
+static emq_status may_retry(struct cli *cli, const emq_job *job, emq_error *err)
+{
+    emq_effect **list = NULL;
+    size_t n = 0;
+    emq_status s = emq_effect_list(cli->client, emq_job_queue(job), emq_job_id(job), NULL, 1000,
+                                   &list, &n, err);
+
+    for (size_t i = 0; i < n; i++) {
+        if (emq_effect_get_state(list[i]) == EMQ_EFFECT_IS_DONE &&
+            emq_effect_timestamp_at_ms(list[i]) == emq_job_timestamp_at_ms(job))
+            s = EMQ_EFFECT_DONE;
+        emq_effect_free(list[i]);
+    }
+    free(list);
     return s;
 }
 
@@ -69,7 +89,8 @@ static int run_retry(struct cli *cli)
     struct cli_act act = {.done = "retried",
                           .states = sel->all ? states_all : states_finished,
                           .one = retry_one,
-                          .many = retry_many};
+                          .many = retry_many,
+                          .may = o->keep_effect || o->redo ? NULL : may_retry};
     return cli_act_on(cli, &act);
 }
 
@@ -80,7 +101,9 @@ const struct cli_verb cli_verb_retry = {
     .help = "--all means all failed jobs. Without --reset-attempts a job gets one more run.\n"
             "A job with an effect that is recorded as done (emq-effect(1)) is not retried unless "
             "--keep-effect\n"
-            "or --redo says what shall become of the effect.",
+            "or --redo says what shall become of the effect: by id that is exit 1, --all and "
+            "--state pass over it\n"
+            "and say how many jobs stay.",
     .options = retry_table,
     .options_size = sizeof(struct retry_options),
     .min_words = 1,

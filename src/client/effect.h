@@ -21,12 +21,13 @@ emq_status emq__effect_keep(emq_client *c, const struct emq__opts *o, int64_t *k
 
 enum { EMQ__PROBLEM_MAX = 400 };
 
-/* The transactional effects of text: SQL statements; Redis commands, each line a JSON array of strings. As
+/* The transactional effects of texts: SQL statements; Redis commands, each line a JSON array of strings. As
  * emq_effect_sqlite() and emq_effect_redis(); EMQ_FAILED of SQL: problem says which statement and why, else
- * it is empty. */
-emq_status emq__effect_sql(emq_client *c, emq_job *job, emq_str sql, const emq_effect_opts *opts,
-                           char problem[EMQ__PROBLEM_MAX], emq_error *err);
-emq_status emq__effect_commands(emq_client *c, emq_job *job, emq_str lines,
+ * it is empty. Several are one effect, in order; one with nothing in it is E_INVALID. */
+emq_status emq__effect_sql(emq_client *c, emq_job *job, const emq_str *texts, size_t n,
+                           const emq_effect_opts *opts, char problem[EMQ__PROBLEM_MAX],
+                           emq_error *err);
+emq_status emq__effect_commands(emq_client *c, emq_job *job, const emq_str *texts, size_t n,
                                 const emq_effect_opts *opts, emq_error *err);
 
 #endif

@@ -12,25 +12,57 @@
 
 /* ---- SQL --------------------------------------------------------------------------------- */
 
+/* What stands before a problem: which text, when there are several. */
+struct place {
+    char text[64];
+};
+
+static struct place place_of(size_t i, size_t n)
+{
+    struct place p = {""};
+
+    if (n > 1)
+        (void)snprintf(p.text, sizeof p.text, "file %zu of %zu, ", i + 1, n);
+    return p;
+}
+
 struct sql {
-    emq_str text;
+    const emq_str *texts;
+    size_t n;
+    size_t empty; /* which one has no statement, from 1; 0 = none */
     char *problem;
 };
 
 static int run_sql(struct sqlite3 *db, void *arg)
 {
-    const struct sql *x = arg;
+    struct sql *x = arg;
+    char what[EMQ__PROBLEM_MAX - sizeof(struct place)];
+    int rc = 0;
 
-    return emq__sqlite_run_text(db, x->text, x->problem, EMQ__PROBLEM_MAX);
+    x->empty = 0;
+    for (size_t i = 0; rc == 0 && i < x->n; i++) {
+        int statements = 0;
+        rc = emq__sqlite_run_text(db, x->texts[i], &statements, what, sizeof what);
+        if (rc != 0)
+            (void)snprintf(x->problem, EMQ__PROBLEM_MAX, "%s%s", place_of(i, x->n).text, what);
+        else if (statements == 0)
+            rc = (int)(x->empty = i + 1);
+    }
+    return rc;
 }
 
-emq_status emq__effect_sql(emq_client *c, emq_job *job, emq_str sql, const emq_effect_opts *opts,
-                           char problem[EMQ__PROBLEM_MAX], emq_error *err)
+emq_status emq__effect_sql(emq_client *c, emq_job *job, const emq_str *texts, size_t n,
+                           const emq_effect_opts *opts, char problem[EMQ__PROBLEM_MAX],
+                           emq_error *err)
 {
-    struct sql x = {sql, problem};
+    struct sql x = {.texts = texts, .n = n, .problem = problem};
 
     problem[0] = '\0';
-    return emq_effect_sqlite(c, job, run_sql, &x, opts, err);
+    emq_status s = emq_effect_sqlite(c, job, run_sql, &x, opts, err);
+    if (s == EMQ_FAILED && x.empty)
+        s = emq__fail(err, EMQ_E_INVALID, 0, "sql effect", "%sthere is no statement in it",
+                      place_of(x.empty - 1, n).text);
+    return s;
 }
 
 /* ---- Redis ------------------------------------------------------------------------------- */
@@ -40,13 +72,14 @@ struct commands {
     emq_redis_command list[EMQ_REDIS_COMMANDS_MAX];
     const emq_redis_command *pointers[EMQ_REDIS_COMMANDS_MAX];
     size_t n;
+    struct place place;
 };
 
-static emq_status bad_line(size_t line, const char *what, emq_error *err)
+static emq_status bad_line(const struct commands *x, size_t line, const char *what, emq_error *err)
 {
     return emq__fail(err, EMQ_E_INVALID, 0, "redis effect",
-                     "line %zu %s: write one command a line: [\"INCRBY\",\"hits\",\"1\"]", line,
-                     what);
+                     "%sline %zu %s: write one command a line: [\"INCRBY\",\"hits\",\"1\"]",
+                     x->place.text, line, what);
 }
 
 static size_t count_words(struct emq__json array, bool *strings)
@@ -68,14 +101,14 @@ static emq_status take_command(struct commands *x, emq_str text, size_t line, em
     size_t pos = 0;
 
     if (!emq__json_valid(text, NULL))
-        return bad_line(line, "is not JSON", err);
+        return bad_line(x, line, "is not JSON", err);
     array = emq__json_root(text);
     size_t n = array.type == EMQ__JSON_ARRAY ? count_words(array, &strings) : 0;
     if (n == 0 || !strings)
-        return bad_line(line, "is not an array of strings", err);
+        return bad_line(x, line, "is not an array of strings", err);
     if (x->n == EMQ_REDIS_COMMANDS_MAX)
         return emq__fail(err, EMQ_E_INVALID, 0, "redis effect",
-                         "line %zu is one command too many: allowed are %d", line,
+                         "%sline %zu is one command too many: allowed are %d", x->place.text, line,
                          EMQ_REDIS_COMMANDS_MAX);
     emq_str *words = emq__arena_zalloc(x->mem, n, sizeof *words);
     if (!words)
@@ -100,6 +133,7 @@ static bool is_blank(emq_str s)
 static emq_status take_lines(struct commands *x, emq_str lines, emq_error *err)
 {
     emq_status s = EMQ_OK;
+    size_t before = x->n;
 
     for (size_t line = 1; s == EMQ_OK && lines.len; line++) {
         const char *feed = memchr(lines.ptr, '\n', lines.len);
@@ -110,18 +144,23 @@ static emq_status take_lines(struct commands *x, emq_str lines, emq_error *err)
         n += feed ? 1 : 0;
         lines = emq_strn(lines.ptr + n, lines.len - n);
     }
-    if (s == EMQ_OK && x->n == 0)
-        s = emq__fail(err, EMQ_E_INVALID, 0, "redis effect", "there is no command in it");
+    if (s == EMQ_OK && x->n == before)
+        s = emq__fail(err, EMQ_E_INVALID, 0, "redis effect", "%sthere is no command in it",
+                      x->place.text);
     return s;
 }
 
-emq_status emq__effect_commands(emq_client *c, emq_job *job, emq_str lines,
+emq_status emq__effect_commands(emq_client *c, emq_job *job, const emq_str *texts, size_t n,
                                 const emq_effect_opts *opts, emq_error *err)
 {
     struct emq__arena mem = {0};
     struct commands x = {.mem = &mem};
-    emq_status s = take_lines(&x, lines, err);
+    emq_status s = EMQ_OK;
 
+    for (size_t i = 0; s == EMQ_OK && i < n; i++) {
+        x.place = place_of(i, n);
+        s = take_lines(&x, texts[i], err);
+    }
     if (s == EMQ_OK)
         s = emq_effect_redis(c, job, x.pointers, x.n, opts, err);
     emq__arena_free(&mem);

@@ -59,7 +59,7 @@ static emq_status judge(struct emq__exec_result *res, emq_status st, const char 
     /* What is refused as it is would be refused again. */
     res->kind = st == EMQ_E_INVALID ? EMQ__EXEC_FAIL : EMQ__EXEC_RETRY;
     res->reason = emq__arena_printf(&res->mem, "its %s not done: %s",
-                                    res->sql.ptr ? "SQL was" : "commands were", why);
+                                    res->sql.n ? "SQL was" : "commands were", why);
     if (!res->reason.ptr)
         res->reason = EMQ_STR_LIT("its effect was not done");
     return EMQ_OK;
@@ -71,12 +71,12 @@ emq_status emq__slot_exec_effect(struct emq__slot *s, struct emq__exec_result *r
     char problem[EMQ__PROBLEM_MAX] = "";
     emq_status st;
 
-    if (res->sql.ptr && res->commands.ptr)
+    if (res->sql.n && res->commands.n)
         st = emq__fail(err, EMQ_E_INVALID, 0, "exec", "it asked for both \"sql\" and \"redis\"");
-    else if (res->sql.ptr)
-        st = emq__effect_sql(s->w->c, s->job, res->sql, &o, problem, err);
+    else if (res->sql.n)
+        st = emq__effect_sql(s->w->c, s->job, res->sql.list, res->sql.n, &o, problem, err);
     else
-        st = emq__effect_commands(s->w->c, s->job, res->commands, &o, err);
+        st = emq__effect_commands(s->w->c, s->job, res->commands.list, res->commands.n, &o, err);
     return s->settled ? EMQ_OK : judge(res, st, problem, err);
 }
 

@@ -31,13 +31,19 @@ enum emq__exec_kind {
     EMQ__EXEC_UNSTARTABLE /* the command can't be started: given back uncharged, the worker ends */
 };
 
+/* Of files, each a text of its own. */
+struct emq__texts {
+    const emq_str *list;
+    size_t n; /* 0 = nothing */
+};
+
 struct emq__exec_result {
     enum emq__exec_kind kind;
-    emq_str result;        /* DONE; ptr NULL = none (null) */
-    emq_str sql, commands; /* DONE: what is to be done together with its acknowledgement; ptr NULL =
-                               nothing */
-    emq_str reason;        /* RETRY, FAIL, STALLED, UNSTARTABLE */
-    emq_str stack;         /* appended as a stack trace; empty = none */
+    emq_str result; /* DONE; ptr NULL = none (null) */
+    struct emq__texts sql,
+        commands;           /* DONE: what is to be done together with its acknowledgement */
+    emq_str reason;         /* RETRY, FAIL, STALLED, UNSTARTABLE */
+    emq_str stack;          /* appended as a stack trace; empty = none */
     int64_t retry_after_ms; /* GIVE_BACK, RETRY; -1 = by the job's backoff */
     int32_t exit_status;    /* of the program; 128 + n for signal n; -1 = it did not run */
     struct emq__arena mem;  /* owns the strings; {0} before run, freed by the caller */

@@ -2,7 +2,7 @@
  *
  * The effects that a program asks for, on descriptor 3 or in a line of --stream: files of SQL or of Redis commands.
  * They are read when it has ended well, or answered with a result; several of a kind are one effect, in the order
- * in which they were named.
+ * in which they were named, each a text of its own: the end of one is never the beginning of the next.
  */
 #include "worker/exec_internal.h"
 
@@ -30,6 +30,19 @@ void emq__asked_add(struct emq__asked *a, emq_str file, bool sql, struct emq__ar
     *(a->last ? &a->last->next : &a->first) = f;
     a->last = f;
     a->n++;
+}
+
+void emq__asked_wrong(struct emq__asked *a, emq_str line, const char *problem,
+                      struct emq__arena *mem)
+{
+    enum { LINE_SHOWN = 200 };
+
+    if (a->wrong.len)
+        return;
+    line.len = line.len > LINE_SHOWN ? LINE_SHOWN : line.len;
+    a->wrong = emq__arena_printf(mem, "\"%.*s\": %s", EMQ_STR_ARG(line), problem);
+    if (!a->wrong.ptr)
+        a->failed = EMQ_E_NOMEM;
 }
 
 /* Only a regular file: nothing else has an end. */
@@ -61,24 +74,24 @@ static int read_file(const char *name, struct emq__buf *into)
     }
     if (fd >= 0)
         (void)close(fd);
-    emq__buf_char(into, '\n'); /* the next file begins a line of its own */
     return native;
 }
 
 static emq_status read_kind(const struct emq__asked *a, bool sql, const struct emq__report *r,
                             struct emq__exec_result *out, emq_error *err)
 {
-    emq_str *into = sql ? &out->sql : &out->commands;
+    emq_str *list = emq__arena_zalloc(&out->mem, FILES_MAX, sizeof *list);
     struct emq__buf b;
-    emq_status s = EMQ_OK;
-    int native = 0, n = 0;
+    size_t ends[FILES_MAX], n = 0, from = 0;
+    emq_str all = {0};
+    int native = 0;
 
     emq__buf_init(&b, BYTES_MAX);
     for (const struct emq__asked_file *f = a->first; f && native == 0 && !b.failed; f = f->next) {
         if (f->sql != sql)
             continue;
-        n++;
         native = read_file(f->name.ptr, &b);
+        ends[n++] = b.len;
         if (native != 0)
             emq__exit_failed(r, out, "the effect \"%s %.300s\" was not done: %s",
                              sql ? "sql" : "redis", f->name.ptr,
@@ -87,12 +100,19 @@ static emq_status read_kind(const struct emq__asked *a, bool sql, const struct e
     if (b.failed == EMQ_E_INVALID)
         emq__exit_failed(r, out, "its effect was not done: its files have more than %d bytes",
                          BYTES_MAX);
-    else if (b.failed)
-        s = emq__no_memory("exec", err);
-    else if (native == 0 && n > 0 && !(*into = emq__arena_str(&out->mem, emq__buf_view(&b))).ptr)
-        s = emq__no_memory("exec", err);
+    else if (!b.failed && native == 0)
+        all = emq__arena_str(&out->mem, emq__buf_view(&b));
+    bool no_memory =
+        !list || (b.failed && b.failed != EMQ_E_INVALID) || (!b.failed && native == 0 && !all.ptr);
     emq__buf_free(&b);
-    return s;
+    if (no_memory)
+        return emq__no_memory("exec", err);
+    if (!all.ptr)
+        return EMQ_OK;
+    for (size_t i = 0; i < n; from = ends[i++])
+        list[i] = emq_strn(all.ptr + from, ends[i] - from);
+    *(sql ? &out->sql : &out->commands) = (struct emq__texts){list, n};
+    return EMQ_OK;
 }
 
 emq_status emq__asked_read(const struct emq__asked *a, const struct emq__report *r,
@@ -102,6 +122,11 @@ emq_status emq__asked_read(const struct emq__asked *a, const struct emq__report 
         return emq__no_memory("exec", err);
     if (a->failed) {
         emq__exit_failed(r, out, "its effect was not done: more than %d files", FILES_MAX);
+        return EMQ_OK;
+    }
+    if (a->wrong.len) {
+        emq__exit_failed(r, out, "a line on descriptor 3 was not understood: %.*s",
+                         EMQ_STR_ARG(a->wrong));
         return EMQ_OK;
     }
     emq_status s = read_kind(a, true, r, out, err);

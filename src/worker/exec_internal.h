@@ -144,9 +144,14 @@ struct emq__asked { /* {0} = nothing */
     struct emq__asked_file *first, *last;
     int n;
     emq_status failed;
+    emq_str wrong; /* the first line that may have asked for one and was not understood, and why */
 };
 void emq__asked_add(struct emq__asked *a, emq_str file, bool sql, struct emq__arena *mem);
-/* Reads the files into out->sql and out->commands. One that can't be read: out becomes a failed attempt. */
+/* A line that may have asked for one: what it asked for is not known, so the attempt will have failed. */
+void emq__asked_wrong(struct emq__asked *a, emq_str line, const char *problem,
+                      struct emq__arena *mem);
+/* Reads the files into out->sql and out->commands. One that can't be read, or a wrong line: out becomes a failed
+ * attempt. */
 emq_status emq__asked_read(const struct emq__asked *a, const struct emq__report *r,
                            struct emq__exec_result *out, emq_error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reading the lines of a program. Whatever it writes, a line is understood or named as bad: nothing
- * that a program writes can stop a worker.
+ * that a program writes can stop a worker. An unknown word may be an effect, mistyped or of a later version.
  */
 #include "worker/exec_line.h"
 
@@ -23,6 +23,11 @@ static emq_str trim(emq_str s)
 static struct emq__exec_line bad(const char *problem)
 {
     return (struct emq__exec_line){.kind = EMQ__EXEC_LINE_BAD, .problem = problem};
+}
+
+static struct emq__exec_line wrong(const char *problem)
+{
+    return (struct emq__exec_line){.kind = EMQ__EXEC_LINE_WRONG, .problem = problem};
 }
 
 static struct emq__exec_line parse_progress(emq_str rest)
@@ -48,9 +53,9 @@ static struct emq__exec_line parse_file(enum emq__exec_line_kind kind, emq_str r
 {
     rest = trim(rest);
     if (rest.len == 0)
-        return bad("sql and redis take the name of a file: sql /tmp/effect.sql");
+        return wrong("sql and redis take the name of a file: sql /tmp/effect.sql");
     if (memchr(rest.ptr, 0, rest.len))
-        return bad("the name of a file has no NUL byte");
+        return wrong("the name of a file has no NUL byte");
     return (struct emq__exec_line){.kind = kind, .text = rest};
 }
 
@@ -83,7 +88,7 @@ struct emq__exec_line emq__exec_line_parse(emq_str line)
         return parse_file(EMQ__EXEC_LINE_SQL, rest);
     if (emq__str_is(word, "redis"))
         return parse_file(EMQ__EXEC_LINE_REDIS, rest);
-    return bad("known are: progress JSON, log TEXT, retry-after DURATION, sql FILE, redis FILE");
+    return wrong("known are: progress JSON, log TEXT, retry-after DURATION, sql FILE, redis FILE");
 }
 
 /* ---- splitting ---------------------------------------------------------------------------- */

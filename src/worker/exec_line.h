@@ -14,14 +14,15 @@ enum emq__exec_line_kind {
     EMQ__EXEC_LINE_RETRY_AFTER, /* ms */
     EMQ__EXEC_LINE_SQL,         /* text: a file's name */
     EMQ__EXEC_LINE_REDIS,       /* the same */
-    EMQ__EXEC_LINE_BAD          /* problem: static text */
+    EMQ__EXEC_LINE_BAD,         /* of a word that tells of the job: it can be left out; problem */
+    EMQ__EXEC_LINE_WRONG        /* it may have asked for an effect: it can't be left out; problem */
 };
 
 struct emq__exec_line {
     enum emq__exec_line_kind kind;
     emq_str text; /* a slice of the line */
     int64_t ms;
-    const char *problem;
+    const char *problem; /* static text */
 };
 
 /* line: without its line feed; a carriage return at its end is left out. */

@@ -35,7 +35,10 @@ static void take_ctl_line(void *user, emq_str line, bool cut)
     struct run *r = user;
     struct emq__exec_line l = emq__exec_line_parse(line);
 
-    if (cut && l.kind != EMQ__EXEC_LINE_LOG) {
+    if (cut && (l.kind == EMQ__EXEC_LINE_SQL || l.kind == EMQ__EXEC_LINE_REDIS))
+        l = (struct emq__exec_line){.kind = EMQ__EXEC_LINE_WRONG,
+                                    .problem = "it has more than 1 MiB"};
+    if (cut && l.kind != EMQ__EXEC_LINE_LOG && l.kind != EMQ__EXEC_LINE_WRONG) {
         emq__report_warn(&r->report, "emq: a line on descriptor 3 has more than 1 MiB: ignored");
         return;
     }
@@ -50,6 +53,7 @@ static void take_ctl_line(void *user, emq_str line, bool cut)
         emq__report_warn(&r->report, "emq: a line on descriptor 3 was ignored: \"%.*s\": %s",
                          line.len > 200 ? 200 : (int)line.len, line.ptr, l.problem);
         break;
+    case EMQ__EXEC_LINE_WRONG: emq__asked_wrong(&r->asked, line, l.problem, r->mem); break;
     }
 }
 

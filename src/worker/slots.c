@@ -202,7 +202,7 @@ static void run_exec(struct emq__slot *s)
     const char *doing = "starting the program";
     emq_status st = emq__exec_run(w->exec, s, &res, &err);
 
-    if (st == EMQ_OK && res.kind == EMQ__EXEC_DONE && (res.sql.ptr || res.commands.ptr)) {
+    if (st == EMQ_OK && res.kind == EMQ__EXEC_DONE && (res.sql.n || res.commands.n)) {
         doing = "the effect of the program";
         st = emq__slot_exec_effect(s, &res, &err);
     }

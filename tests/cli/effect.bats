@@ -73,8 +73,22 @@ P
     hand_out
     { by_hand -- sh -c 'echo paid >>ledger; seq 100000' 2>err || echo $? >code; } | true
     is "$(cat code)" 74
-    grep -q "pay is done and recorded" err
+    grep -q "pay is done and recorded.*: Broken pipe" err
     is "$(lines ledger) $(marker a .state)" "1 done"
+}
+
+@test "an effect that has happened and can't be recorded is in doubt, and says so" {
+    emq add q 1 --id a
+    hand_out
+    if on_server; then
+        expect 79 by_hand -- sh -c 'echo paid >>ledger; redis-cli -u "$EMQ_TEST_SERVER" config set requirepass x
+            redis-cli -u "$EMQ_TEST_SERVER" -a x client kill type normal' 2>/dev/null
+        redis -a x --no-auth-warning config set requirepass ''
+    else
+        expect 79 by_hand -- sh -c 'echo paid >>ledger; sqlite3 queue.db "drop table emq_marker"'
+    fi
+    says "pay has happened, and may or may not be recorded: "
+    is "$(lines ledger)" 1
 }
 
 @test "an ignored SIGCHLD does not make a failure a success" {
@@ -204,6 +218,8 @@ P
     echo '7 EUR' >same && printf %s '7 EUR' >file
     expect 0 by_hand --payload @file -- echo other
     is "$output" ok
+    expect 0 by_hand --payload "" -- echo other
+    is "$output" ok
 }
 
 @test "a retry asks what shall become of a recorded effect" {
@@ -217,7 +233,7 @@ P
     [[ $(field .reason) == *--redo* ]]
     expect 64 emq retry q a --redo --keep-effect
     expect 0 emq retry q --state completed
-    says "1 jobs stay completed"
+    says "1 job stays completed: "
     emq retry q a --keep-effect
     work_off q -- ./h
     is "$(lines ledger)" 1
@@ -225,6 +241,26 @@ P
     work_off q -- ./h
     is "$(lines ledger)" 2
     is "$(sort -u ledger | lines /dev/stdin)" 2
+}
+
+@test "a dry run of a retry counts what the retry would do" {
+    emq add q 1 --id a --attempts 1
+    emq add q 1 --id b --attempts 1
+    expect 1 work_off q -- sh -c '[ "$EMQ_JOB_ID" = b ] || emq effect run pay -- true; exit 65'
+    expect 0 emq retry q --all --dry-run
+    says "1 job would be retried"
+    expect 1 emq retry q a --dry-run
+    says "--keep-effect"
+    expect 0 emq retry q b --dry-run
+    expect 0 emq retry q --all --redo --dry-run
+    says "2 jobs would be retried"
+    expect 0 emq retry q --all --json
+    is "$(field .count)" 1
+    expect 0 emq retry q --all --dry-run --json
+    is "$(field .count)" 0
+    expect 0 emq retry q --all
+    says "0 jobs retried"
+    says "1 job stays failed: "
 }
 
 @test "a custom id used again is another job" {
@@ -376,6 +412,47 @@ P
     is "$(sql 'select job from ledger')" a
     is "$(of_job a '[.state, .returnvalue.rows] | @csv')" '"completed",1'
     is "$(marker a .state)" "done"
+}
+
+@test "sql FILE: several files are one effect, and the end of one is not the beginning of the next" {
+    needs_file
+    sql 'create table t(n)'
+    printf 'insert into t values(1); /* end' >a.sql
+    printf 'insert into t values(2)' >b.sql
+    printf 'insert into t values(3);' >c.sql
+    emq add q 1 --id a
+    work_off q -- sh -c 'for f in a b c; do echo "sql $f.sql" >&3; done'
+    is "$(of_job a .state) $(sql 'select group_concat(n) from t')" "completed 1,2,3"
+    echo ' where 0;' >b.sql
+    printf 'update t set n = 0' >a.sql
+    emq add q 1 --id b --attempts 1
+    expect 1 work_off q -- sh -c 'for f in a b; do echo "sql $f.sql" >&3; done'
+    [[ $(of_job b .failedReason) == *"file 2 of 2, statement 1"* ]]
+    is "$(sql 'select group_concat(n) from t')" "1,2,3"
+}
+
+@test "a line on descriptor 3 that may have asked for an effect fails the attempt" {
+    emq add q 1 --id a --attempts 1
+    for line in "sql $UNSET" "redis" "SQL effect.sql" "sqll effect.sql"; do
+        export line
+        expect 1 work_off q -- sh -c 'echo "$line" >&3'
+        is "$(of_job a .state)" failed
+        [[ $(of_job a .failedReason) == "a line on descriptor 3 was not understood: \"$line\""* ]]
+        emq retry q a
+    done
+    work_off q -- sh -c 'echo "progress x" >&3'
+    is "$(of_job a .state)" completed
+}
+
+@test "sql FILE, redis FILE: an empty file is no effect, and refused for good" {
+    : >effect
+    kind=sql
+    if on_server; then kind=redis; fi
+    export kind
+    emq add q 1 --id a --attempts 9 --backoff none
+    expect 1 work_off q -- sh -c 'echo "$kind effect" >&3'
+    is "$(of_job a '[.state, .attemptsMade] | @csv')" '"failed",1'
+    [[ $(of_job a .failedReason) == *"there is no "*" in it"* ]]
 }
 
 @test "sql FILE: what fails leaves nothing, and the attempt has failed" {

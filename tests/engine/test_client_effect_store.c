@@ -146,6 +146,13 @@ EMQ_TEST(what_an_effect_may_not_do_is_rolled_back_and_the_job_stays)
 
 /* ---- as text ----------------------------------------------------------------------------- */
 
+#define SQL(f, job, problem, err, ...)                           \
+    emq__effect_sql((f)->c, job, (const emq_str[]){__VA_ARGS__}, \
+                    sizeof((const emq_str[]){__VA_ARGS__}) / sizeof(emq_str), NULL, problem, err)
+#define COMMANDS(f, job, err, ...)                                    \
+    emq__effect_commands((f)->c, job, (const emq_str[]){__VA_ARGS__}, \
+                         sizeof((const emq_str[]){__VA_ARGS__}) / sizeof(emq_str), NULL, err)
+
 EMQ_TEST(a_text_of_statements_is_one_effect_and_says_what_is_wrong_with_it)
 {
     struct fixture f;
@@ -155,24 +162,74 @@ EMQ_TEST(a_text_of_statements_is_one_effect_and_says_what_is_wrong_with_it)
     fixture_open(&f);
     emq_job *job = take_a(&f);
     if (store_is(&f, "sqlite")) {
-        CHECK_STATUS(emq__effect_sql(f.c, job,
-                                     S("create table t(x); -- so\n insert into u(x) values(1);"),
-                                     NULL, problem, &err),
+        CHECK_STATUS(SQL(&f, job, problem, &err,
+                         S("create table t(x); -- so\n insert into u(x) values(1);")),
                      EMQ_FAILED);
         CHECK_STR(S(problem), "statement 2: no such table: u");
-        CHECK_STATUS(emq__effect_sql(f.c, job, S("selec 1"), NULL, problem, &err), EMQ_FAILED);
+        CHECK_STATUS(SQL(&f, job, problem, &err, S("selec 1")), EMQ_FAILED);
         CHECK(strstr(problem, "statement 1: near \"selec\""));
-        CHECK_STATUS(emq__effect_sql(f.c, job, (emq_str){"select 1;\0x", 11}, NULL, problem, &err),
-                     EMQ_FAILED);
+        CHECK_STATUS(SQL(&f, job, problem, &err, {"select 1;\0x", 11}), EMQ_FAILED);
         CHECK(strstr(problem, "a NUL byte"));
-        CHECK_STATUS_ERR(
-            emq__effect_sql(f.c, job,
-                            S("create table t(x);\n\n/* two */ insert into t values(1);"
-                              "select * from t; -- end"),
-                            NULL, problem, &err),
-            EMQ_OK, &err);
+        CHECK_STATUS_ERR(SQL(&f, job, problem, &err,
+                             S("create table t(x);\n\n/* two */ insert into t values(1);"
+                               "select * from t; -- end")),
+                         EMQ_OK, &err);
         CHECK_STR(S(problem), "");
     }
+    emq_job_free(job);
+    fixture_close(&f);
+}
+
+EMQ_TEST(several_texts_of_statements_are_one_effect_and_each_is_a_text_of_its_own)
+{
+    struct fixture f;
+    char problem[EMQ__PROBLEM_MAX];
+    emq_error err = {0};
+    int rows = -1;
+
+    fixture_open(&f);
+    emq_job *job = take_a(&f);
+    if (store_is(&f, "sqlite")) {
+        /* An open comment, an open statement and an open string are no beginning of the next text. */
+        CHECK_STATUS(
+            SQL(&f, job, problem, &err, S("create table ledger(x); select '"), S("'; select 1")),
+            EMQ_FAILED);
+        CHECK(strstr(problem, "file 1 of 2, statement 2: "));
+        CHECK_STATUS(SQL(&f, job, problem, &err, S("create table ledger(x)"), S(" where 0;")),
+                     EMQ_FAILED);
+        CHECK(strstr(problem, "file 2 of 2, statement 1: "));
+        CHECK_STATUS_ERR(SQL(&f, job, problem, &err,
+                             S("create table ledger(x); insert into ledger values(1); /* end"),
+                             S("insert into ledger values(2)"), S("insert into ledger values(3)")),
+                         EMQ_OK, &err);
+        emq_job_free(job);
+        add_id(&f, "b");
+        job = take_one(&f);
+        CHECK_STATUS_ERR(emq_effect_sqlite(f.c, job, read_rows, &rows, NULL, &err), EMQ_OK, &err);
+        CHECK_INT(rows, 3);
+    }
+    emq_job_free(job);
+    fixture_close(&f);
+}
+
+EMQ_TEST(a_text_with_nothing_in_it_is_refused_on_either_store)
+{
+    struct fixture f;
+    char problem[EMQ__PROBLEM_MAX];
+    emq_error err = {0};
+
+    fixture_open(&f);
+    emq_job *job = take_a(&f);
+    if (store_is(&f, "sqlite")) {
+        CHECK_STATUS(SQL(&f, job, problem, &err, S("")), EMQ_E_INVALID);
+        CHECK(strstr(err.text, "there is no statement in it"));
+        CHECK_STATUS(SQL(&f, job, problem, &err, S("create table t(x)"), S(" ; -- nothing\n")),
+                     EMQ_E_INVALID);
+        CHECK(strstr(err.text, "file 2 of 2, there is no statement in it"));
+    }
+    CHECK_STATUS(COMMANDS(&f, job, &err, S("[\"INCR\",\"n\"]"), S("\n")), EMQ_E_INVALID);
+    CHECK(strstr(err.text, "file 2 of 2, there is no command in it"));
+    CHECK_INT(count_of_state(&f, EMQ_ACTIVE), 1);
     emq_job_free(job);
     fixture_close(&f);
 }
@@ -196,8 +253,7 @@ EMQ_TEST(lines_of_commands_are_checked_before_the_first_is_done)
     emq_job *job = take_a(&f);
     for (size_t i = 0; i < EMQ_ARRAY_LEN(bad); i++) {
         emq_error err = {0};
-        CHECK_STATUS_ERR(emq__effect_commands(f.c, job, S(bad[i].text), NULL, &err), EMQ_E_INVALID,
-                         &err);
+        CHECK_STATUS_ERR(COMMANDS(&f, job, &err, S(bad[i].text)), EMQ_E_INVALID, &err);
         if (!strstr(err.text, bad[i].words))
             fail_msg("\"%s\" lacks \"%s\"", err.text, bad[i].words);
     }
@@ -205,14 +261,13 @@ EMQ_TEST(lines_of_commands_are_checked_before_the_first_is_done)
     for (int i = 0; i <= EMQ_REDIS_COMMANDS_MAX; i++)
         emq__buf_text(&many, "[\"INCR\",\"n\"]\n");
     emq_error err = {0};
-    CHECK_STATUS(emq__effect_commands(f.c, job, emq__buf_view(&many), NULL, &err), EMQ_E_INVALID);
+    CHECK_STATUS(COMMANDS(&f, job, &err, emq__buf_view(&many)), EMQ_E_INVALID);
     CHECK(strstr(err.text, "line 101 is one command too many"));
     emq__buf_free(&many);
     CHECK_INT(count_of_state(&f, EMQ_ACTIVE), 1);
     if (store_is(&f, "redis"))
-        CHECK_STATUS_ERR(
-            emq__effect_commands(f.c, job, S("[\"SET\",\"k\",\"\\u00e9 \\n\"]\r\n"), NULL, &err),
-            EMQ_OK, &err);
+        CHECK_STATUS_ERR(COMMANDS(&f, job, &err, S("[\"SET\",\"k\",\"\\u00e9 \\n\"]\r\n")), EMQ_OK,
+                         &err);
     emq_job_free(job);
     fixture_close(&f);
 }

@@ -37,6 +37,8 @@ EFFECT_TEST(what_would_end_the_transaction_or_touch_the_queue_is_refused_by_name
         {"CREATE VIEW emq_mine AS SELECT 1", "emq_mine"},
         {"CREATE TRIGGER mine AFTER INSERT ON emq_job BEGIN SELECT 1; END", "emq_job"},
         {"CREATE TEMP TABLE mine (n)", "mine"},
+        {"ALTER TABLE ledger RENAME TO emq_mine", "emq_"},
+        {"ALTER TABLE ledger RENAME TO EMQ_mine", "emq_"},
         {"ANALYZE", "emq_"},
         {"DROP INDEX emq_job_place", "emq_job"},
     };
@@ -53,6 +55,30 @@ EFFECT_TEST(what_would_end_the_transaction_or_touch_the_queue_is_refused_by_name
     }
     check_untouched(t, j);
     CHECK_INT(ask(t, "SELECT count(*) FROM sqlite_schema WHERE name LIKE '%mine%'"), 0);
+}
+
+/* Without the authorizer it reaches the queue. */
+static int go_around(sqlite3 *db, void *script)
+{
+    (void)sqlite3_set_authorizer(db, NULL, NULL);
+    return run_script(db, script);
+}
+
+EFFECT_TEST(a_function_that_goes_around_its_guard_so_that_its_job_can_t_end_leaves_nothing)
+{
+    static const char *const list[] = {"DELETE FROM emq_job",
+                                       "UPDATE emq_job SET fence = fence + 1",
+                                       "UPDATE emq_job SET state = 1"};
+    struct emq__job *j = start_with_table(t);
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(list); i++) {
+        struct script s = {.sql = (const char *const[]){INSERT, list[i], NULL}};
+        (void)effect_fn(t, j, go_around, &s, LIMIT_MS, EMQ_E_INVALID);
+        CHECK_HAS(S(t->err.text), "changed the queue");
+        CHECK_STATE(t, "q", j->id, EMQ_ACTIVE);
+        CHECK_INT(ledger(t), 0);
+    }
+    check_untouched(t, j);
 }
 
 EFFECT_TEST(a_trigger_of_the_application_does_not_reach_the_queue_either)
@@ -82,6 +108,9 @@ EFFECT_TEST(the_application_may_do_everything_with_tables_of_its_own)
                                "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c "
                                "WHERE n < 2000) INSERT INTO ledger SELECT n FROM c",
                                "ALTER TABLE my_emq_copy ADD COLUMN more",
+                               "ALTER TABLE my_emq_copy RENAME TO my_other",
+                               "ALTER TABLE my_other RENAME COLUMN more TO emq_more",
+                               "ALTER TABLE my_other RENAME TO my_emq_copy",
                                "CREATE VIEW my_view AS SELECT sum(n) AS n FROM my_emq_copy",
                                "DELETE FROM ledger WHERE n > 2", "DROP TABLE my_emq_copy")),
                  EMQ_OK);

@@ -30,7 +30,8 @@ static void as_control(emq_str line)
     case EMQ__EXEC_LINE_SQL:
     case EMQ__EXEC_LINE_REDIS: FUZZ_CHECK(inside(l.text, line)); break;
     case EMQ__EXEC_LINE_RETRY_AFTER: FUZZ_CHECK(l.ms >= 0); break;
-    case EMQ__EXEC_LINE_BAD: FUZZ_CHECK(l.problem && *l.problem); break;
+    case EMQ__EXEC_LINE_BAD:
+    case EMQ__EXEC_LINE_WRONG: FUZZ_CHECK(l.problem && *l.problem); break;
     }
 }
 
@@ -44,7 +45,8 @@ static void as_answer(emq_str line)
     if (!problem) {
         FUZZ_CHECK(emq__json_valid(line, NULL));
         FUZZ_CHECK(a.retry_after_ms >= -1);
-        FUZZ_CHECK(a.end != EMQ__ANSWER_GOES_ON || a.has_progress || a.has_log);
+        FUZZ_CHECK(a.end != EMQ__ANSWER_GOES_ON || a.has_progress || a.has_log || a.sql.len ||
+                   a.redis.len);
         FUZZ_CHECK(!a.has_progress || emq__json_valid(a.progress, NULL));
     }
     emq__arena_free(&mem);

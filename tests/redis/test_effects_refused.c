@@ -124,6 +124,152 @@ EFFECT_TEST(words_that_a_command_does_not_take_are_refused)
     check_untouched(t, j);
 }
 
+EFFECT_TEST(words_that_a_server_would_refuse_whatever_its_keys_hold_are_refused)
+{
+    static const char *const list[] = {"SET k v EX 0",
+                                       "SET k v PX x",
+                                       "SET k v EX",
+                                       "SET k v FROB",
+                                       "SET k v NX XX",
+                                       "SET k v EX 1 PX 1",
+                                       "SET k v EX 1 KEEPTTL",
+                                       "SET k v GET",
+                                       "SETEX k 0 v",
+                                       "PSETEX k -1 v",
+                                       "SET k v EX 9223372036854775807",
+                                       "EXPIRE k 9223372036854775807",
+                                       "EXPIRE k 1 FROB",
+                                       "PEXPIREAT k 9223372036854775807",
+                                       "SETBIT k 0 7",
+                                       "SETBIT k -1 1",
+                                       "SETBIT k 4294967296 1",
+                                       "SETRANGE k -1 v",
+                                       "INCRBY k 007",
+                                       "INCRBY k -0",
+                                       "INCRBY k +1",
+                                       "DECRBY k -9223372036854775808",
+                                       "INCRBYFLOAT k inf",
+                                       "LPOP k -1",
+                                       "SPOP k -1",
+                                       "ZPOPMIN k -1",
+                                       "LINSERT k MIDDLE a b",
+                                       "ZADD k abc m",
+                                       "ZADD k nan m",
+                                       "ZADD k 1",
+                                       "ZADD k 1 m 2",
+                                       "ZADD k GT NX 1 m",
+                                       "ZADD k GT LT 1 m",
+                                       "ZADD k NX XX 1 m",
+                                       "ZADD k INCR 1 m 2 n",
+                                       "ZADD k FROB 1 m",
+                                       "ZADD k NX CH",
+                                       "ZREMRANGEBYSCORE k abc def",
+                                       "ZREMRANGEBYSCORE k 1 ((2",
+                                       "ZREMRANGEBYLEX k a b",
+                                       "XADD k * f",
+                                       "XADD k * f v g",
+                                       "XADD k 0-0 f v",
+                                       "XADD k x f v",
+                                       "XADD k 1-x f v",
+                                       "XADD k MAXLEN abc * f v",
+                                       "XADD k MAXLEN 1 LIMIT 1 * f v",
+                                       "XADD k MAXLEN ~ -1 * f v",
+                                       "XADD k MINID x * f v",
+                                       "XADD k NOMKSTREAM * f",
+                                       "XDEL k 1-1 x",
+                                       "XTRIM k MAXLEN abc",
+                                       "XTRIM k FROB 1",
+                                       "XTRIM k MAXLEN 1 LIMIT 1",
+                                       "XTRIM k MAXLEN ~ 1 LIMIT -1",
+                                       "XTRIM k MAXLEN ="};
+    struct emq__job *j = start(t);
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(list); i++)
+        REFUSED(t, j, "command 2", "INCR n", list[i]);
+    CHECK_NONE("n");
+    check_untouched(t, j);
+}
+
+EFFECT_TEST(words_that_a_server_takes_are_taken)
+{
+    struct emq__job *j = start(t);
+
+    CHECK_STATUS(EFFECT(t, j, "SET a 1 NX EX 100", "SET a 1 xx keepttl", "SET b 1 PX 100000",
+                        "SET c 1 EXAT 99999999999", "EXPIRE a -1", "SETBIT d 4294 1",
+                        "SETRANGE d 0 x", "DECRBY n -9223372036854775807")
+                     .outcome,
+                 EMQ_OK);
+    j = add_and_take(t);
+    CHECK_STATUS(EFFECT(t, j, "ZADD z NX CH 1 a -inf b", "ZADD z XX GT 2 a", "ZADD z INCR .5 a",
+                        "ZADD z LT 1e3 NX", "ZINCRBY z inf c", "ZREMRANGEBYSCORE z (-inf +inf",
+                        "ZADD z 5 5", "ZREMRANGEBYLEX z [a (b")
+                     .outcome,
+                 EMQ_OK);
+    j = add_and_take(t);
+    CHECK_STATUS(EFFECT(t, j, "XADD x 5 f v", "XADD x MAXLEN ~ 10 LIMIT 0 6-1 f v g w",
+                        "XADD x NOMKSTREAM MINID = 5 * f v", "XTRIM x MINID ~ 1-1 LIMIT 5",
+                        "XTRIM x MAXLEN 9", "XDEL x 5 6-1", "LINSERT l before a b", "LPOP l 0")
+                     .outcome,
+                 EMQ_OK);
+    CHECK_DO("9223372036854775807", "GET n");
+    CHECK_DO("1", "XLEN x");
+}
+
+EFFECT_TEST(a_sum_of_more_than_64_bits_is_refused_and_no_other_is)
+{
+    static const struct {
+        const char *before, *command, *after; /* NULL: refused */
+    } list[] = {
+        {"-9223372036854775808", "INCR k", "-9223372036854775807"},
+        {"-9223372036854775808", "DECR k", NULL},
+        {"9223372036854775807", "INCR k", NULL},
+        {"9223372036854775806", "INCR k", "9223372036854775807"},
+        {"9223372036854775807", "INCRBY k -9223372036854775808", "-1"},
+        {"10", "INCRBY k 9223372036854775807", NULL},
+        {"-10", "INCRBY k 9223372036854775807", "9223372036854775797"},
+        {"-1", "DECRBY k 9223372036854775807", "-9223372036854775808"},
+        {"-2", "DECRBY k 9223372036854775807", NULL},
+        {"999999999", "INCR k", "1000000000"},
+        {"-1000000000", "INCR k", "-999999999"},
+        {"1000000001", "DECRBY k 2", "999999999"},
+        {"5", "DECRBY k 5", "0"},
+    };
+    struct emq__job *j = start(t);
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(list); i++) {
+        (void)DO("SET k %s", list[i].before);
+        if (list[i].after) {
+            CHECK_STATUS(EFFECT(t, j, "SET n 1", list[i].command).outcome, EMQ_OK);
+            CHECK_DO(list[i].after, "GET k");
+            j = add_and_take(t);
+        } else {
+            REFUSED(t, j, "more than 64 bits", "SET good 1", list[i].command);
+        }
+    }
+    check_untouched(t, j);
+}
+
+EFFECT_TEST(a_sum_counts_what_the_commands_before_have_made_of_it)
+{
+    struct emq__job *j = start(t);
+
+    REFUSED(t, j, "command 3", "SET k 9223372036854775806", "INCR k", "INCR k");
+    REFUSED(t, j, "command 2", "SETEX k 10 x", "INCR k");
+    REFUSED(t, j, "command 2", "MSET a 1 k x", "INCR k");
+    REFUSED(t, j, "command 2", "SETNX k x", "RPUSH k x");
+    REFUSED(t, j, "command 2", "MSETNX a 1 k x", "INCR k");
+    REFUSED(t, j, "command 3", "HSET h f 9223372036854775806", "HINCRBY h f 1", "HINCRBY h f 1");
+    CHECK_STATUS(EFFECT(t, j, "SET k x", "GETSET k 4", "INCR k", "HSET h f x g x", "HDEL h f",
+                        "HINCRBY h f 2", "DEL h", "HINCRBY h g 3")
+                     .outcome,
+                 EMQ_OK);
+    CHECK_DO("5", "GET k");
+    CHECK_DO("3", "HGET h g");
+    j = add_and_take(t);
+    CHECK_STATUS(EFFECT(t, j, "SETNX k x", "INCR k", "MSETNX k x new x", "INCR k").outcome, EMQ_OK);
+    check_untouched(t, add_and_take(t));
+}
+
 EFFECT_TEST(a_command_with_more_words_than_a_script_can_hand_on_is_refused)
 {
     struct emq__job *j = start(t);

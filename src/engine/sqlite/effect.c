@@ -25,6 +25,7 @@ struct effect {
     int64_t limit_ms;
     /* while fn runs, and of how it ended */
     int64_t end_us;
+    bool ran, alters;
     emq_status outcome; /* EMQ_FAILED, EMQ_TIMEOUT: rolled back */
     char refused[80];   /* what it asked for and may not have; empty = nothing */
 };
@@ -69,6 +70,7 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
     const char *name, *what = refuses(action, a, b, &name);
 
     (void)db, (void)trigger;
+    f->alters = f->alters || action == SQLITE_ALTER_TABLE;
     if (!what)
         return SQLITE_OK;
     if (!f->refused[0])
@@ -91,6 +93,20 @@ static int on_commit(void *arg)
 {
     (void)arg;
     return 1;
+}
+
+/* How many tables, indexes, … have a name of ours: a rename does not tell the authorizer the new one. */
+static emq_status count_ours(struct sq_conn *c, int64_t *n, emq_error *err)
+{
+    bool row = false;
+    sqlite3_stmt *st = sq_stmt(c, SQ_SQL_schema_ours, err);
+
+    if (!st)
+        return sq_no_stmt(err);
+    emq_status s = sq_step(c, st, &row, where, err);
+    *n = row ? sq_col_i64(st, 0) : 0;
+    (void)sqlite3_reset(st);
+    return s;
 }
 
 /* ---- running it ----------------------------------------------------------------------------------- */
@@ -131,7 +147,12 @@ static emq_status roll_back(struct effect *f, emq_status outcome, emq_error *err
 static emq_status run_fn(struct sq_tx *tx, struct effect *f, emq_error *err)
 {
     sqlite3 *db = tx->conn->db;
+    int64_t before, after;
+    emq_status s = count_ours(tx->conn, &before, err);
 
+    if (s != EMQ_OK)
+        return s;
+    f->ran = true;
     f->end_us = emq__mono_now().us + f->limit_ms * 1000;
     guard(db, f);
     int answer = f->fn(db, f->arg);
@@ -157,7 +178,12 @@ static emq_status run_fn(struct sq_tx *tx, struct effect *f, emq_error *err)
         return emq__fail(err, EMQ_E_INVALID, SQLITE_CONSTRAINT_FOREIGNKEY, where,
                          "the effect leaves a row whose foreign key names nothing; nothing was "
                          "changed");
-    return EMQ_OK;
+    s = f->alters ? count_ours(tx->conn, &after, err) : EMQ_OK;
+    if (s == EMQ_OK && f->alters && after != before)
+        s = emq__fail(err, EMQ_E_INVALID, SQLITE_AUTH, where,
+                      "the effect gave a table a name that begins with emq_: these are the "
+                      "queue's; nothing was changed");
+    return s;
 }
 
 /* ---- the act -------------------------------------------------------------------------------------- */
@@ -214,6 +240,7 @@ static emq_status effect_act(struct sq_tx *tx, void *arg, emq_error *err)
     emq_str body;
 
     f->outcome = EMQ_OK; /* it may be run again from the start */
+    f->ran = f->alters = false;
     f->refused[0] = '\0';
     *f->res = (struct emq__effect_res){.now_ms = tx->now_ms};
     emq_status s = sq_receipt_find(tx, f->req->call, SQ_RECEIPT_EFFECT, f->mem, &body, err);
@@ -231,6 +258,11 @@ static emq_status effect_act(struct sq_tx *tx, void *arg, emq_error *err)
         s = do_effect(tx, &q, f, err);
     if (s == EMQ_OK)
         s = sq_settle(tx, &q, f->req->entry, &out, f->mem, err);
+    if (s == EMQ_OK && f->ran && out.outcome != EMQ_OK)
+        s = emq__fail(err, EMQ_E_INVALID, 0, where,
+                      "the effect went around its guard and changed the queue, so that its job "
+                      "can't be completed (%s); nothing was changed",
+                      emq_status_text(out.outcome));
     if (s == EMQ_OK)
         s = sq_queue_save(tx, &q, err);
     sq_queue_close(&q);

@@ -7,7 +7,8 @@
 #include <limits.h>
 #include <sqlite3.h>
 
-int emq__sqlite_run_text(struct sqlite3 *db, emq_str sql, char *problem, size_t cap)
+int emq__sqlite_run_text(struct sqlite3 *db, emq_str sql, int *statements, char *problem,
+                         size_t cap)
 {
     const char *at = sql.ptr, *end = sql.ptr + sql.len;
     int rc = SQLITE_OK, n = 0;
@@ -32,5 +33,6 @@ int emq__sqlite_run_text(struct sqlite3 *db, emq_str sql, char *problem, size_t 
             (void)snprintf(problem, cap, "statement %d: %s", n, sqlite3_errmsg(db));
         (void)sqlite3_finalize(st);
     }
+    *statements = n;
     return rc;
 }

@@ -9,8 +9,9 @@
 
 struct sqlite3;
 
-/* Runs each statement of a text on a connection whose transaction is open; rows are read and dropped. 0, or
- * SQLite's code with `problem` (cap bytes, one line) saying which statement failed and why. */
-int emq__sqlite_run_text(struct sqlite3 *db, emq_str sql, char *problem, size_t cap);
+/* Runs each statement of a text on a connection whose transaction is open, and counts them; rows are read and
+ * dropped. 0, or SQLite's code with `problem` (cap bytes, one line) saying which statement failed and why. */
+int emq__sqlite_run_text(struct sqlite3 *db, emq_str sql, int *statements, char *problem,
+                         size_t cap);
 
 #endif

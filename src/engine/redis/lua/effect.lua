@@ -52,20 +52,84 @@ local function type_of(key)
   return types[key]
 end
 
--- The number in a key, or in a field of a hash, that a command will change; false: there is none.
-local function is_number(c)
+-- A whole number of 64 bits, as a server takes it? A number of Lua does not hold all of them.
+local function is_whole(v)
+  local sign, digits = string.match(v, "^(%-?)(%d+)$")
+  if not digits or #digits > 19 or string.find(v, "^%-?0") and v ~= "0" then
+    return false
+  end
+  return #digits < 19 or digits <= (sign == "" and "9223372036854775807" or "9223372036854775808")
+end
+
+-- v + sign * by, of whole numbers; nil: it has more than 64 bits.
+local function sum(v, sign, by)
+  local BASE = 1000000000
+  local function halves(text)
+    local minus, digits = string.match(text, "^(%-?)(%d+)$")
+    local s = minus == "-" and -1 or 1
+    return s * (tonumber(string.sub(digits, 1, -10)) or 0), s * tonumber(string.sub(digits, -9))
+  end
+  local high, low = halves(v)
+  local by_high, by_low = halves(by)
+  high, low = high + sign * by_high, low + sign * by_low
+  local carry = low >= BASE and 1 or low <= -BASE and -1 or 0
+  high, low = high + carry, low - carry * BASE
+  carry = high > 0 and low < 0 and -1 or high < 0 and low > 0 and 1 or 0
+  high, low = high + carry, low - carry * BASE
+  local text = high == 0 and format("%d", math.abs(low)) or
+               format("%d%09d", math.abs(high), math.abs(low))
+  text = (high < 0 or low < 0) and "-" .. text or text
+  return is_whole(text) and text or nil
+end
+
+-- Why the number in a key, or in a field of a hash, can't be changed; nil: nothing is known against it.
+local function against_number(c)
   local key, field = c.words[2], c.words[3]
-  local place = c.kind == "h" and key .. "\0" .. field or key
+  local of_hash = c.kind == "h"
+  local place = of_hash and key .. "\0" .. field or key
   local v = values[place]
   if v == nil and types[key] ~= "none" then
-    v = c.kind == "h" and call("HGET", key, field) or c.kind ~= "h" and call("GET", key)
+    v = of_hash and call("HGET", key, field) or not of_hash and call("GET", key)
   end
-  if not v or v == true then
-    return true
-  elseif c.makes == "i" then
-    return v == "0" or string.find(v, "^%-?[1-9]%d*$") and #v < 20
+  v = v or "0"
+  local name = string.upper(c.words[1])
+  if v == true then
+    return nil
+  elseif c.makes == "f" then
+    values[place] = true
+    return not tonumber(v) and "what '" .. key .. "' holds is no number" or nil
+  elseif not is_whole(v) then
+    return "what '" .. key .. "' holds is no number"
   end
-  return tonumber(v) ~= nil
+  values[place] = sum(v, string.find(name, "^DECR") and -1 or 1, c.words[of_hash and 4 or 3] or "1")
+  return not values[place] and "the number in '" .. key .. "' would have more than 64 bits" or nil
+end
+
+-- What a command that has nothing against it leaves in strings and fields: the words that it writes.
+local function note_values(c)
+  local name, w = string.upper(c.words[1]), c.words
+  if name == "SET" and #w == 3 or name == "GETSET" then
+    values[w[2]] = w[3]
+  elseif name == "SETEX" or name == "PSETEX" then
+    values[w[2]] = w[4]
+  elseif name == "HDEL" then
+    for i = 3, #w do
+      values[w[2] .. "\0" .. w[i]] = true
+    end
+  elseif name == "HSET" or name == "HMSET" then
+    for i = 3, #w - 1, 2 do
+      values[w[2] .. "\0" .. w[i]] = w[i + 1]
+    end
+  elseif name == "MSET" or name == "SETNX" or name == "MSETNX" then
+    for i = 2, name == "MSET" and 0 or #w - 1, 2 do
+      if types[w[i]] ~= "none" then
+        return -- it writes nothing
+      end
+    end
+    for i = 2, #w - 1, 2 do
+      types[w[i]], values[w[i]] = "string", w[i + 1]
+    end
+  end
 end
 
 -- Why a command can't be done; nil: nothing is known against it. Notes what it leaves.
@@ -77,12 +141,18 @@ local function problem(c)
       return "'" .. key .. "' holds a " .. is .. ", not a " .. want
     end
   end
-  if (c.makes == "i" or c.makes == "f") and not is_number(c) then
-    return "what '" .. c.words[2] .. "' holds is no number"
+  local against = (c.makes == "i" or c.makes == "f") and against_number(c)
+  if against then
+    return against
   end
   for _, key in ipairs(c.keys) do
     if c.makes == "d" then
       types[key], values[key] = "none", nil
+      for place in pairs(values) do
+        if string.sub(place, 1, #key + 1) == key .. "\0" then
+          values[place] = nil
+        end
+      end
     elseif want then
       types[key] = want
       if c.kind == "s" and (c.makes == "o" or c.makes == "w") then
@@ -90,14 +160,7 @@ local function problem(c)
       end
     end
   end
-  local name, words = string.upper(c.words[1]), c.words
-  if name == "SET" and #words == 3 then
-    values[words[2]] = words[3]
-  elseif name == "HSET" or name == "HMSET" then
-    for i = 3, #words - 1, 2 do
-      values[words[2] .. "\0" .. words[i]] = words[i + 1]
-    end
-  end
+  note_values(c)
 end
 
 -- Does them. Answers an error to answer, when nothing was done; or what has failed behind others.

@@ -52,3 +52,6 @@ ORDER BY m.timestamp_at_ms, m.step LIMIT ?6;
 -- name: obliterate_markers
 DELETE FROM emq_marker WHERE qid = ?1 AND (job_id, timestamp_at_ms, step) IN
     (SELECT job_id, timestamp_at_ms, step FROM emq_marker WHERE qid = ?1 LIMIT ?2);
+
+-- name: schema_ours
+SELECT count(*) FROM sqlite_schema WHERE name LIKE 'emq!_%' ESCAPE '!';
