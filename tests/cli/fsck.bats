@@ -168,11 +168,19 @@ leftover    | zombie | redis RPUSH emq:q:zombie:logs x
 leftover    | zombie | redis SET emq:q:zombie:lock t PX 100000
 lock-left   | next   | redis SET emq:q:next:lock t PX 100000
 dedup-owner | nobody | redis SET emq:q:de:d nobody
+dedup-owner | broke  | redis SET emq:q:de:d broke
+dedup-owner | wait   | redis SET emq:q:de:d wait
 dedup-next  | kept   | redis DEL emq:q:de:last
+kept-record | kept   | redis HDEL emq:q:dn:last opts
+kept-record | part   | redis HSET emq:q:dn:D9 jid part data 1
 limiter     |        | redis SET emq:q:limiter 5
 marker      |        | redis DEL emq:other:marker
 mark        | next   | redis SADD emq:q:stalled next
 counter     |        | redis SET emq:q:id 0
+counter     |        | redis SET emq:q:id abc
+counter     |        | redis SET emq:q:id abc; redis DEL emq:q:de:last
+counter     |        | redis SET emq:q:id 99999999999999999999
+order       |        | redis SET emq:q:pc abc
 event       | next   | redis XADD emq:q:events '*' event completed jobId next returnvalue oops prev active
 P
 }
@@ -194,13 +202,73 @@ P
     is "$(jq -r '.flaw + ": " + .outcome' <<<"$output")" "type: not repairable"
 }
 
-@test "server: a queue without settings is repaired when it is named" {
+@test "server: a key of another type beside a record is told, the rest is looked at" {
     on_server || skip "needs a server"
-    emq add q 1 >/dev/null
+    furnish
+    redis LREM emq:q:wait 0 next
+    redis ZADD emq:q:waiting-children 1 next
+    redis SET emq:q:next:dependencies x
+    redis DEL emq:q:held:lock
+    redis RPUSH emq:q:held:lock x
+    redis RPUSH emq:q:wait ghost
+    expect 1 emq fsck q --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + .id + " " + .outcome' <<<"$output" | sort | tr '\n' ',')" \
+        "ghost ghost repaired,type held not repairable,type next not repairable,"
+}
+
+@test "server: what is left of a kept duplicate is told and left, whoever holds its dedup id" {
+    on_server || skip "needs a server"
+    emq add q 1 --id owner --dedup D9 --dedup-mode keep-last >/dev/null
+    redis HSET emq:q:dn:D9 name a
+    expect 1 emq fsck --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + .outcome' <<<"$output")" "kept-data not repairable"
+    is "$(redis GET emq:q:de:D9)" owner
+    emq work q --exit-when-empty --quiet -- true
+    is "$(emq show q owner --json | jq -r .state)" completed
+    is "$(redis EXISTS emq:q:de:D9 emq:q:dn:D9)" 1
+    expect 1 emq fsck --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + .outcome' <<<"$output")" "kept-data not repairable"
+    is "$(redis EXISTS emq:q:de:D9 emq:q:dn:D9)" 1
+}
+
+@test "server: what only who set it can set again is told and left" {
+    on_server || skip "needs a server"
+    emq add q 1 --id a >/dev/null
+    redis HSET emq:q:meta concurrency abc
+    redis HSET emq:q:a opts '{bad'
+    expect 1 emq fsck --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + .id + " " + .outcome' <<<"$output" | sort | tr '\n' ',')" \
+        "opts a not repairable,setting  not repairable,"
+}
+
+@test "server: a queue without settings is found and repaired, with what is in it" {
+    on_server || skip "needs a server"
+    emq add other 1 >/dev/null
+    emq add q 1 --id a >/dev/null
+    redis DEL emq:q:meta
+    redis LPUSH emq:q:wait ghost
+    expect 1 emq fsck --wait 0 --json
+    is "$(jq -r '.queue + " " + .flaw + " " + .id' <<<"$output" | sort | tr '\n' ',')" "q ghost ghost,q meta ,"
+    expect 1 emq fsck --wait 0 --repair
+    expect 0 emq fsck --wait 0
+    is "$(emq ls --json | jq -r .queue | tr '\n' ' ')" "other q "
+    redis DEL emq:q:meta emq:q:wait
+    expect 1 emq fsck --wait 0 --repair
+    expect 0 emq fsck --wait 0
+    is "$(emq show q a --json | jq -r .state)" waiting
     redis DEL emq:q:meta
     expect 1 emq fsck q --wait 0 --repair
     expect 0 emq fsck q --wait 0
-    is "$(emq ls --json | jq -r .queue)" q
+}
+
+@test "server: what is staged, or of another prefix, is no queue without settings" {
+    on_server || skip "needs a server"
+    echo '{"data":1}' >batch
+    redis HSET emq:x:5 name x data 1 opts {} timestamp 1 emq:stage '5 1 emq::emq::stage:s'
+    redis RPUSH emq:y:z:wait 1
+    redis HSET emq:app:user name someone
+    expect 0 emq fsck --wait 0
+    says "0 queues checked, 0 found"
 }
 
 @test "server: a queue that BullMQ wrote is sound" {
