@@ -107,6 +107,12 @@ held        | next  | UPDATE emq_job SET cancel = 1 WHERE id = 'next'
 deferred    | broke | UPDATE emq_job SET deferred = 'later' WHERE id = 'broke'
 attempts    | broke | UPDATE emq_job SET attempts_made = 9 WHERE id = 'broke'
 stalled     | held  | UPDATE emq_job SET lock_end = 1 WHERE id = 'held'
+parent      | next  | UPDATE emq_job SET state = 5, ord1 = 1, ord2 = 1 WHERE id = 'next'; UPDATE emq_queue SET n_waiting = n_waiting - 1, n_waiting_children = 1
+parent      | next  | UPDATE emq_job SET state = 5, ord1 = 1, ord2 = 1, side = side | 4 WHERE id = 'next'; INSERT INTO emq_dependency SELECT jid, 'emq:q:done', 2, 1, '1' FROM emq_job WHERE id = 'next'
+child       | next  | UPDATE emq_job SET state = 5, ord1 = 1, ord2 = 1, side = side | 4 WHERE id = 'next'; INSERT INTO emq_dependency SELECT jid, 'emq:q:gone', 1, 1, NULL FROM emq_job WHERE id = 'next'
+hidden      |       | UPDATE emq_queue SET visible = 0
+schema      |       | DROP VIEW emq_jobs
+schema      |       | DROP INDEX emq_job_place
 counter     |       | UPDATE emq_queue SET n_waiting = 40
 counter     |       | UPDATE emq_queue SET t_added = t_added + 3
 counter     |       | UPDATE emq_queue SET fence = 1
@@ -293,6 +299,48 @@ P
     expect 0 emq fsck q --prefix bull
 }
 
+@test "sqlite: a parent whose children are there, gone or done waits for those that are there" {
+    on_server && skip "of the embedded store"
+    emq add q 1 --id up --priority 3 >/dev/null
+    emq add 'c:d' 1 --id low >/dev/null 2>&1 || emq add c.d 1 --id low >/dev/null
+    sqlite3 queue.db "UPDATE emq_job SET state = 5, ord1 = timestamp_at_ms, side = 4 WHERE id = 'up';
+        UPDATE emq_queue SET n_prioritized = 0, n_waiting_children = 1 WHERE name = 'q';
+        INSERT INTO emq_dependency SELECT jid, 'emq:c.d:low', 1, 1, NULL FROM emq_job WHERE id = 'up'"
+    expect 0 emq fsck --wait 0
+    sqlite3 queue.db "INSERT INTO emq_dependency SELECT jid, 'emq:c.d:gone', 1, 1, NULL FROM emq_job WHERE id = 'up'"
+    expect 1 emq fsck --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + .id + " " + .outcome' <<<"$output")" "child up repaired"
+    is "$(emq show q up --json | jq -r .state)" waiting-children
+    expect 0 emq fsck --wait 0
+    sqlite3 queue.db "DELETE FROM emq_job WHERE id = 'low'; UPDATE emq_queue SET n_waiting = 0, t_added = 0 WHERE name = 'c.d'"
+    expect 1 emq fsck --wait 0 --repair
+    is "$(emq show q up --json | jq -r .state)" prioritized
+    expect 0 emq fsck --wait 0
+}
+
+@test "sqlite: what only who set it can set again is told and left" {
+    on_server && skip "of the embedded store"
+    emq add q 1 --id a >/dev/null
+    sqlite3 queue.db "INSERT INTO emq_meta VALUES (1, 'concurrency', 'abc');
+        INSERT INTO emq_marker VALUES (1, 'a', 5, 'mail', 7, 't', '', 1, 0, 9000000000000, 0, NULL);
+        CREATE TRIGGER mine AFTER UPDATE ON emq_job BEGIN SELECT 1; END"
+    expect 1 emq fsck --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + (.id // "") + " " + .outcome' <<<"$output" | sort | tr '\n' ',')" \
+        "effect a not repairable,setting  not repairable,trigger  not repairable,"
+    [[ $output == *"mine on emq_job"* ]]
+}
+
+@test "sqlite: a queue that is marked as not there is found in the store and by its name" {
+    on_server && skip "of the embedded store"
+    emq add q 1 --id a >/dev/null
+    sqlite3 queue.db "UPDATE emq_queue SET visible = 0, n_waiting = 9"
+    expect 1 emq fsck q --wait 0 --json
+    is "$(jq -r .flaw <<<"$output" | sort | tr '\n' ' ')" "counter hidden "
+    expect 1 emq fsck --wait 0 --repair
+    is "$(emq ls q --json | jq -r .id)" a
+    expect 0 emq fsck --wait 0
+}
+
 @test "sqlite: jobs of no queue get one, and can be seen again" {
     on_server && skip "of the embedded store"
     furnish
@@ -330,8 +378,13 @@ P
     expect 64 emq fsck q --dry-run
     says "--dry-run goes with --repair"
     expect 64 emq fsck a:b
-    expect 0 emq fsck nothing
-    says "0 queues checked, 0 found"
+    expect 1 emq fsck nothing
+    says "there is no queue nothing"
+    emq add other 1 >/dev/null
+    expect 1 emq fsck nothing --repair
+    says "there is no queue nothing"
+    expect 0 emq ls
+    [[ $output != *nothing* ]]
 }
 
 @test "sound queues are silent while they are worked on and workers are killed" {
