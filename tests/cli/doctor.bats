@@ -58,6 +58,8 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     doctor
     advises "maxmemory-policy is allkeys-lru"
     is "$(lost server)" "everything: it keeps nothing on disk"
+    advises "appendonly is off: a crash of the server loses everything"
+    ! advises "snapshot"
     expect 1 emq doctor
     redis CONFIG SET maxmemory-policy noeviction
     redis CONFIG SET appendonly yes
@@ -72,7 +74,7 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     redis CONFIG SET save '3600 1'
     doctor
     [[ $(lost server) == "what was acknowledged since its last snapshot"* ]]
-    advises "appendonly is off"
+    advises "appendonly is off: a crash of the server loses all since its last snapshot"
 }
 
 @test "what runs short, and what a failover would lose, is advised" {
@@ -88,7 +90,7 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     redis-cli -u "$EMQ_TEST_SERVER" --replica >/dev/null 2>&1 3>&- &
     until_true sh -c 'redis-cli -u "$EMQ_TEST_SERVER" INFO replication | grep -q "^connected_slaves:1"'
     doctor
-    advises "it has 1 replicas, and acknowledgements don't wait for them"
+    advises "it has 1 replica, and acknowledgements don't wait for it"
     kill $!
 }
 
@@ -108,6 +110,23 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
         is "$(jq -r '.facts.filesystem | length > 0' report)" true
         is "$(lost link)" "there is none"
     fi
+}
+
+@test "the way to a server takes no less than nothing" {
+    on_server || skip "needs a server"
+    doctor
+    is "$(jq -r '.facts.round_trip_ms | tonumber >= 0' report)" true
+}
+
+@test "a store that is not there is not made by looking at it" {
+    on_server && skip "of the embedded store"
+    for url in "sqlite:$BOX/none.db" "sqlite:none.db?sync=off"; do
+        expect 66 emq doctor --url "$url"
+        says "there is no file"
+        says "none.db"
+    done
+    [ -z "$(ls "$BOX")" ]
+    expect 64 emq doctor --url foo://x
 }
 
 @test "a producer whose clock differs is named with its job" {
