@@ -12,6 +12,7 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
 
 @test "an embedded store says how it is kept, and what a power cut takes" {
     on_server && skip "of the embedded store"
+    emq add q 1 >/dev/null
     doctor
     is "$(jq -r '.facts | [.engine, .memory, .sync, .journal_mode, .path] | join(" ")' report)" \
         "sqlite no full wal $BOX/queue.db"
@@ -96,11 +97,13 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
 
 @test "too few descriptors are advised on" {
     on_server && skip "of the embedded store"
+    emq add q 1 >/dev/null
     (ulimit -n 100; doctor)
     advises "only 100 descriptors a process"
 }
 
 @test "facts of the store and its versions are told, and what a broken link takes" {
+    emq add q 1 >/dev/null
     doctor
     if on_server; then
         is "$(jq -r '.facts | [.engine, (.version | test("^[0-9.]+$"))] | join(" ")' report)" "redis true"
@@ -125,6 +128,7 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
         says "there is no file"
         says "none.db"
     done
+    expect 66 env -u EMQ_URL XDG_STATE_HOME="$BOX/state" emq doctor
     [ -z "$(ls "$BOX")" ]
     expect 64 emq doctor --url foo://x
 }

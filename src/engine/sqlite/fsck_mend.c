@@ -117,7 +117,7 @@ static emq_status forget_children(struct sq_tx *tx, struct sq_queue *q, const st
 {
     sqlite3_stmt *st;
     bool none = false;
-    emq_status s = run(tx, SQ_SQL_mend_child, m->number, 0, err);
+    emq_status s = run(tx, SQ_SQL_fsck_forget_children, m->number, 0, err);
 
     if (s == EMQ_OK)
         s = run(tx, SQ_SQL_mend_side, m->number, 0, err);
@@ -397,12 +397,9 @@ static emq_status mend_queue(struct sq_tx *tx, struct sq_queue *q, const struct 
         emq_status (*look)(struct sq_tx *, const struct sq_queue *, const struct mend *, bool *,
                            emq_error *);
         emq_status (*repair)(struct sq_tx *, struct sq_queue *, const struct mend *, emq_error *);
-    } kinds[] = {{"job ", look_job, repair_job},
-                 {"counter ", look_counter, repair_counter},
-                 {"hidden", look_queue, repair_hidden},
-                 {"setting ", look_queue, NULL},
-                 {"effect ", look_queue, NULL},
-                 {"dedup ", look_dedup, repair_dedup},
+    } kinds[] = {{"job ", look_job, repair_job},        {"counter ", look_counter, repair_counter},
+                 {"hidden", look_queue, repair_hidden}, {"setting ", look_queue, NULL},
+                 {"effect ", look_queue, NULL},         {"dedup ", look_dedup, repair_dedup},
                  {"stage ", look_stage, repair_stage}};
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(kinds); i++) {

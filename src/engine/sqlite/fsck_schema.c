@@ -6,12 +6,16 @@
 #include "engine/sqlite/fsck.h"
 
 #include "base/error.h"
+#include "engine/sqlite/file.h"
 
 static emq_status model_open(sqlite3 **db, emq_error *err)
 {
-    *db = NULL;
-    if (sqlite3_open(":memory:", db) == SQLITE_OK &&
-        sqlite3_exec(*db, sq_sql_text[SQ_SQL_schema_create], NULL, NULL, NULL) == SQLITE_OK)
+    const struct sq_file memory = {.shm_fd = -1};
+    emq_status s = sq_file_open_db(&memory, db, err);
+
+    if (s != EMQ_OK)
+        return s;
+    if (sqlite3_exec(*db, sq_sql_text[SQ_SQL_schema_create], NULL, NULL, NULL) == SQLITE_OK)
         return EMQ_OK;
     sqlite3_close(*db);
     return emq__fail(err, EMQ_E_NOMEM, 0, "fsck", "no memory for a schema to compare with");

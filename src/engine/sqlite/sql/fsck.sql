@@ -226,7 +226,7 @@ UPDATE emq_job SET attempts_made = max(attempts_made, 0), stalled = max(stalled,
 WHERE jid = ?1;
 
 -- Children that are gone.
--- name: mend_child
+-- name: fsck_forget_children
 DELETE FROM emq_dependency WHERE jid = ?1 AND kind = 1 AND NOT EXISTS
     (SELECT 1 FROM emq_queue AS q JOIN emq_job AS k ON k.qid = q.qid AND
         k.id = substr(emq_dependency.child, length(q.prefix || q.name) + 3)
