@@ -93,7 +93,7 @@ sound('a queue that was paused with jobs, and goes on', async ({ q, node }) => {
 sound('finished jobs, of all outcomes', async (m) => {
   const add = (data, opts) => m.node.add(m.q, 'job', data, opts);
   await m.node.work(m.q, { concurrency: 4 });
-  await finish(m, await add(ok({ deep: [1, null, 'x'] })), await add(ok()), await add(ok('text')), await add(ok(null)),
+  await finish(m, await add(ok({ deep: [1, null, 'x'] })), await add(ok()), await add(ok('text')), await add(ok(null)), await add(ok('half a pair: \ud800')),
     await add({ do: 'tell', progress: [1, { at: 'half' }], logs: ['a', 'b'], value: 1 }),
     await add({ do: 'throw', message: 'no' }, { attempts: 3 }), await add({ do: 'fatal', message: '' }),
     await add({ do: 'throwUntil', attempt: 2, value: 1 }, { attempts: 2 }));
