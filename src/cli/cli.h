@@ -53,6 +53,7 @@ struct cli_verb {
     size_t options_size;
     size_t min_words, max_words; /* SIZE_MAX = any number */
     bool opens;                  /* open the store first */
+    bool makes_none;             /* opens: only a store that is there */
     bool takes_rest;             /* "-- CMD…" */
     int own_failure;             /* exit code of every failure of emq itself; 0 = by the failure */
     int (*run)(struct cli *cli); /* returns an exit code */

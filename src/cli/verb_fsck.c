@@ -111,6 +111,8 @@ static int run(struct cli *cli)
     emq_status s = emq__fsck(cli->client, &f, &err);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
+    if (f.queue.len && f.n_queues == 0 && f.n_found == 0)
+        return cli_error(cli, CLI_NO, "there is no queue %s", cli->args.words[0]);
     cli_say(cli, "%lld queue%s checked, %lld found, %lld repaired", (long long)f.n_queues,
             f.n_queues == 1 ? "" : "s", (long long)f.n_found, (long long)f.n_repaired);
     return p.code ? p.code : f.n_found ? CLI_NO : CLI_OK;
@@ -129,7 +131,7 @@ const struct cli_verb cli_verb_fsck = {
             "--repair never loses a job: what would have to be invented or thrown away stays as it "
             "is.\n"
             "\n"
-            "Exit 1 when something was found, repaired or not.",
+            "Exit 1 when something was found, repaired or not, or when there is no QUEUE.",
     .options = fsck_table,
     .options_size = sizeof(struct fsck_options),
     .max_words = 1,

@@ -72,6 +72,11 @@ struct emq_job {
 
 /* ---- checks ------------------------------------------------------------------------------ */
 
+/* The URL that is meant by `url`: when it is empty EMQ_URL, else the embedded file; "redis:" is REDIS_URL. make: with
+ * the folder of the embedded file. *out is url, of the environment, or in mem. */
+emq_status emq__store_url(emq_str url, bool make, struct emq__arena *mem, emq_str *out,
+                          emq_error *err);
+
 /* Every public call starts here: EMQ_OK, E_FORKED, or E_INVALID for a NULL handle. */
 emq_status emq__client_check(const emq_client *c, const char *where, emq_error *err);
 /* ... and of a call on a queue: the name too. */

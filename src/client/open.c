@@ -130,40 +130,50 @@ static emq_status make_folders(char *path, emq_error *err)
     }
 }
 
-/* $XDG_STATE_HOME/echomq/queue.db; its folder is made. */
-static emq_status default_file(struct emq__arena *mem, emq_str *out, emq_error *err)
+/* $XDG_STATE_HOME/echomq */
+static emq_status default_folder(char path[PATH_MAX], emq_error *err)
 {
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
-    char path[PATH_MAX];
     int n;
 
     /* The XDG rules: a relative path is to be ignored. */
     if (state && state[0] == '/')
-        n = snprintf(path, sizeof path, "%s/echomq", state);
+        n = snprintf(path, PATH_MAX, "%s/echomq", state);
     else if (home && home[0] == '/')
-        n = snprintf(path, sizeof path, "%s/.local/state/echomq", home);
+        n = snprintf(path, PATH_MAX, "%s/.local/state/echomq", home);
     else
         return emq__fail(
             err, EMQ_E_INVALID, 0, where_open,
             "no URL was given, and EMQ_URL, XDG_STATE_HOME and HOME are not set: there "
             "is no default store; pass a URL");
-    if (n < 0 || (size_t)n >= sizeof path)
+    if (n < 0 || n >= PATH_MAX)
         return emq__fail(err, EMQ_E_INVALID, 0, where_open,
                          "XDG_STATE_HOME or HOME is longer than %d bytes", PATH_MAX);
-    emq_status s = make_folders(path, err);
+    return EMQ_OK;
+}
+
+/* The embedded file there; make: with its folder. */
+static emq_status default_file(bool make, struct emq__arena *mem, emq_str *out, emq_error *err)
+{
+    char path[PATH_MAX];
+    emq_status s = default_folder(path, err);
+
+    if (s == EMQ_OK && make)
+        s = make_folders(path, err);
     if (s != EMQ_OK)
         return s;
     *out = emq__arena_printf(mem, "%s/queue.db", path);
     return out->ptr ? EMQ_OK : emq__no_memory(where_open, err);
 }
 
-static emq_status resolve_url(emq_str url, struct emq__arena *mem, emq_str *out, emq_error *err)
+emq_status emq__store_url(emq_str url, bool make, struct emq__arena *mem, emq_str *out,
+                          emq_error *err)
 {
     if (url.len == 0)
         url = emq_cstr(getenv("EMQ_URL"));
     if (url.len == 0)
-        return default_file(mem, out, err);
+        return default_file(make, mem, out, err);
     *out = url;
     if (!emq__str_is(url, "redis:"))
         return EMQ_OK;
@@ -323,7 +333,7 @@ emq_status emq_open(emq_client **out, emq_str url, const emq_open_opts *opts, em
     if (s == EMQ_OK)
         s = check_open_opts(&o, o.prefix.len ? o.prefix : PREFIX_DEFAULT, err);
     if (s == EMQ_OK)
-        s = resolve_url(url, &mem, &url, err);
+        s = emq__store_url(url, true, &mem, &url, err);
     if (s == EMQ_OK) {
         struct emq__log log = {o.log, o.log_user};
         s = emq__engine_open(&e, url, o.io_timeout_ms ? o.io_timeout_ms : IO_TIMEOUT_DEFAULT_MS,

@@ -168,7 +168,7 @@ LOOK_AT_ENTRIES(extend)
 static void look_publish(struct check *c, const struct emq__publish_req *req)
 {
     struct emq__arena mem = {0};
-    struct emq__queues_req all = {req->prefix};
+    struct emq__queues_req all = {.prefix = req->prefix};
     struct emq__queues_res res;
 
     if (c->under->ops->queues(c->under, &all, &res, &mem, NULL) == EMQ_OK)

@@ -502,6 +502,7 @@ struct emq__find_res {
 
 struct emq__queues_req {
     emq_str prefix;
+    bool unseen; /* also those that have jobs, but have lost what makes them seen: for suspects() */
 };
 struct emq__queues_res {
     int64_t now_ms;

@@ -193,10 +193,8 @@ static void advise_on_memory(struct emq__doctor *d, struct emq__arena *mem)
 static void advise_on_disk(struct emq__doctor *d, struct emq__arena *mem)
 {
     if (fact_is(d, "aof", "0"))
-        emq__advise(d, mem,
-                    "appendonly is off: a crash of the server loses all since its last snapshot; "
-                    "set appendonly "
-                    "yes");
+        emq__advise(d, mem, "appendonly is off: a crash of the server loses %s; set appendonly yes",
+                    fact_is(d, "save", "none") ? "everything" : "all since its last snapshot");
     else if (fact_is(d, "aof", "1") && fact_is(d, "appendfsync", "no"))
         emq__advise(d, mem, "appendfsync is no: set it to everysec or always");
     if (emq__fact_of(d, "aof_status").len && fact_is(d, "aof", "1") &&
@@ -204,12 +202,13 @@ static void advise_on_disk(struct emq__doctor *d, struct emq__arena *mem)
         emq__advise(d, mem, "the server could not write its append-only file: look at its disk");
     if (emq__fact_of(d, "snapshot_status").len && !fact_is(d, "snapshot_status", "ok"))
         emq__advise(d, mem, "the server's last snapshot failed: look at its disk and its log");
-    if (number(d, "replicas", 0) > 0 && number(d, "wait", 0) == 0)
+    int64_t replicas = number(d, "replicas", 0);
+    if (replicas > 0 && number(d, "wait", 0) == 0)
         emq__advise(d, mem,
-                    "it has %lld replicas, and acknowledgements don't wait for them: a failover "
+                    "it has %lld replica%s, and acknowledgements don't wait for %s: a failover "
                     "loses what was "
                     "not copied yet; ?wait=1 in the URL waits for one",
-                    (long long)number(d, "replicas", 0));
+                    (long long)replicas, replicas == 1 ? "" : "s", replicas == 1 ? "it" : "them");
 }
 
 static void server_advice(struct emq__doctor *d, struct emq__arena *mem)

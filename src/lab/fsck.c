@@ -187,7 +187,7 @@ static emq_status count_it(emq_client *c, struct emq__fsck *f, emq_error *err)
 emq_status emq__fsck(emq_client *c, struct emq__fsck *f, emq_error *err)
 {
     struct emq__arena mem = {0};
-    struct emq__queues_req req = {.prefix = c->prefix};
+    struct emq__queues_req req = {.prefix = c->prefix, .unseen = true};
     struct emq__queues_res res = {0};
     emq_status s = EMQ_OK;
 

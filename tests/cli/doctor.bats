@@ -12,6 +12,7 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
 
 @test "an embedded store says how it is kept, and what a power cut takes" {
     on_server && skip "of the embedded store"
+    emq add q 1 >/dev/null
     doctor
     is "$(jq -r '.facts | [.engine, .memory, .sync, .journal_mode, .path] | join(" ")' report)" \
         "sqlite no full wal $BOX/queue.db"
@@ -58,6 +59,8 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     doctor
     advises "maxmemory-policy is allkeys-lru"
     is "$(lost server)" "everything: it keeps nothing on disk"
+    advises "appendonly is off: a crash of the server loses everything"
+    ! advises "snapshot"
     expect 1 emq doctor
     redis CONFIG SET maxmemory-policy noeviction
     redis CONFIG SET appendonly yes
@@ -72,7 +75,7 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     redis CONFIG SET save '3600 1'
     doctor
     [[ $(lost server) == "what was acknowledged since its last snapshot"* ]]
-    advises "appendonly is off"
+    advises "appendonly is off: a crash of the server loses all since its last snapshot"
 }
 
 @test "what runs short, and what a failover would lose, is advised" {
@@ -88,17 +91,19 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     redis-cli -u "$EMQ_TEST_SERVER" --replica >/dev/null 2>&1 3>&- &
     until_true sh -c 'redis-cli -u "$EMQ_TEST_SERVER" INFO replication | grep -q "^connected_slaves:1"'
     doctor
-    advises "it has 1 replicas, and acknowledgements don't wait for them"
+    advises "it has 1 replica, and acknowledgements don't wait for it"
     kill $!
 }
 
 @test "too few descriptors are advised on" {
     on_server && skip "of the embedded store"
+    emq add q 1 >/dev/null
     (ulimit -n 100; doctor)
     advises "only 100 descriptors a process"
 }
 
 @test "facts of the store and its versions are told, and what a broken link takes" {
+    emq add q 1 >/dev/null
     doctor
     if on_server; then
         is "$(jq -r '.facts | [.engine, (.version | test("^[0-9.]+$"))] | join(" ")' report)" "redis true"
@@ -108,6 +113,24 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
         is "$(jq -r '.facts.filesystem | length > 0' report)" true
         is "$(lost link)" "there is none"
     fi
+}
+
+@test "the way to a server takes no less than nothing" {
+    on_server || skip "needs a server"
+    doctor
+    is "$(jq -r '.facts.round_trip_ms | tonumber >= 0' report)" true
+}
+
+@test "a store that is not there is not made by looking at it" {
+    on_server && skip "of the embedded store"
+    for url in "sqlite:$BOX/none.db" "sqlite:none.db?sync=off"; do
+        expect 66 emq doctor --url "$url"
+        says "there is no file"
+        says "none.db"
+    done
+    expect 66 env -u EMQ_URL XDG_STATE_HOME="$BOX/state" emq doctor
+    [ -z "$(ls "$BOX")" ]
+    expect 64 emq doctor --url foo://x
 }
 
 @test "a producer whose clock differs is named with its job" {

@@ -107,6 +107,12 @@ held        | next  | UPDATE emq_job SET cancel = 1 WHERE id = 'next'
 deferred    | broke | UPDATE emq_job SET deferred = 'later' WHERE id = 'broke'
 attempts    | broke | UPDATE emq_job SET attempts_made = 9 WHERE id = 'broke'
 stalled     | held  | UPDATE emq_job SET lock_end = 1 WHERE id = 'held'
+parent      | next  | UPDATE emq_job SET state = 5, ord1 = 1, ord2 = 1 WHERE id = 'next'; UPDATE emq_queue SET n_waiting = n_waiting - 1, n_waiting_children = 1
+parent      | next  | UPDATE emq_job SET state = 5, ord1 = 1, ord2 = 1, side = side | 4 WHERE id = 'next'; INSERT INTO emq_dependency SELECT jid, 'emq:q:done', 2, 1, '1' FROM emq_job WHERE id = 'next'
+child       | next  | UPDATE emq_job SET state = 5, ord1 = 1, ord2 = 1, side = side | 4 WHERE id = 'next'; INSERT INTO emq_dependency SELECT jid, 'emq:q:gone', 1, 1, NULL FROM emq_job WHERE id = 'next'
+hidden      |       | UPDATE emq_queue SET visible = 0
+schema      |       | DROP VIEW emq_jobs
+schema      |       | DROP INDEX emq_job_place
 counter     |       | UPDATE emq_queue SET n_waiting = 40
 counter     |       | UPDATE emq_queue SET t_added = t_added + 3
 counter     |       | UPDATE emq_queue SET fence = 1
@@ -168,11 +174,19 @@ leftover    | zombie | redis RPUSH emq:q:zombie:logs x
 leftover    | zombie | redis SET emq:q:zombie:lock t PX 100000
 lock-left   | next   | redis SET emq:q:next:lock t PX 100000
 dedup-owner | nobody | redis SET emq:q:de:d nobody
+dedup-owner | broke  | redis SET emq:q:de:d broke
+dedup-owner | wait   | redis SET emq:q:de:d wait
 dedup-next  | kept   | redis DEL emq:q:de:last
+kept-record | kept   | redis HDEL emq:q:dn:last opts
+kept-record | part   | redis HSET emq:q:dn:D9 jid part data 1
 limiter     |        | redis SET emq:q:limiter 5
 marker      |        | redis DEL emq:other:marker
 mark        | next   | redis SADD emq:q:stalled next
 counter     |        | redis SET emq:q:id 0
+counter     |        | redis SET emq:q:id abc
+counter     |        | redis SET emq:q:id abc; redis DEL emq:q:de:last
+counter     |        | redis SET emq:q:id 99999999999999999999
+order       |        | redis SET emq:q:pc abc
 event       | next   | redis XADD emq:q:events '*' event completed jobId next returnvalue oops prev active
 P
 }
@@ -194,13 +208,73 @@ P
     is "$(jq -r '.flaw + ": " + .outcome' <<<"$output")" "type: not repairable"
 }
 
-@test "server: a queue without settings is repaired when it is named" {
+@test "server: a key of another type beside a record is told, the rest is looked at" {
     on_server || skip "needs a server"
-    emq add q 1 >/dev/null
+    furnish
+    redis LREM emq:q:wait 0 next
+    redis ZADD emq:q:waiting-children 1 next
+    redis SET emq:q:next:dependencies x
+    redis DEL emq:q:held:lock
+    redis RPUSH emq:q:held:lock x
+    redis RPUSH emq:q:wait ghost
+    expect 1 emq fsck q --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + .id + " " + .outcome' <<<"$output" | sort | tr '\n' ',')" \
+        "ghost ghost repaired,type held not repairable,type next not repairable,"
+}
+
+@test "server: what is left of a kept duplicate is told and left, whoever holds its dedup id" {
+    on_server || skip "needs a server"
+    emq add q 1 --id owner --dedup D9 --dedup-mode keep-last >/dev/null
+    redis HSET emq:q:dn:D9 name a
+    expect 1 emq fsck --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + .outcome' <<<"$output")" "kept-data not repairable"
+    is "$(redis GET emq:q:de:D9)" owner
+    emq work q --exit-when-empty --quiet -- true
+    is "$(emq show q owner --json | jq -r .state)" completed
+    is "$(redis EXISTS emq:q:de:D9 emq:q:dn:D9)" 1
+    expect 1 emq fsck --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + .outcome' <<<"$output")" "kept-data not repairable"
+    is "$(redis EXISTS emq:q:de:D9 emq:q:dn:D9)" 1
+}
+
+@test "server: what only who set it can set again is told and left" {
+    on_server || skip "needs a server"
+    emq add q 1 --id a >/dev/null
+    redis HSET emq:q:meta concurrency abc
+    redis HSET emq:q:a opts '{bad'
+    expect 1 emq fsck --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + .id + " " + .outcome' <<<"$output" | sort | tr '\n' ',')" \
+        "opts a not repairable,setting  not repairable,"
+}
+
+@test "server: a queue without settings is found and repaired, with what is in it" {
+    on_server || skip "needs a server"
+    emq add other 1 >/dev/null
+    emq add q 1 --id a >/dev/null
+    redis DEL emq:q:meta
+    redis LPUSH emq:q:wait ghost
+    expect 1 emq fsck --wait 0 --json
+    is "$(jq -r '.queue + " " + .flaw + " " + .id' <<<"$output" | sort | tr '\n' ',')" "q ghost ghost,q meta ,"
+    expect 1 emq fsck --wait 0 --repair
+    expect 0 emq fsck --wait 0
+    is "$(emq ls --json | jq -r .queue | tr '\n' ' ')" "other q "
+    redis DEL emq:q:meta emq:q:wait
+    expect 1 emq fsck --wait 0 --repair
+    expect 0 emq fsck --wait 0
+    is "$(emq show q a --json | jq -r .state)" waiting
     redis DEL emq:q:meta
     expect 1 emq fsck q --wait 0 --repair
     expect 0 emq fsck q --wait 0
-    is "$(emq ls --json | jq -r .queue)" q
+}
+
+@test "server: what is staged, or of another prefix, is no queue without settings" {
+    on_server || skip "needs a server"
+    echo '{"data":1}' >batch
+    redis HSET emq:x:5 name x data 1 opts {} timestamp 1 emq:stage '5 1 emq::emq::stage:s'
+    redis RPUSH emq:y:z:wait 1
+    redis HSET emq:app:user name someone
+    expect 0 emq fsck --wait 0
+    says "0 queues checked, 0 found"
 }
 
 @test "server: a queue that BullMQ wrote is sound" {
@@ -223,6 +297,48 @@ P
     redis XADD bull:q:events '*' event completed jobId 4 returnvalue null prev active
     expect 0 emq fsck --prefix bull
     expect 0 emq fsck q --prefix bull
+}
+
+@test "sqlite: a parent whose children are there, gone or done waits for those that are there" {
+    on_server && skip "of the embedded store"
+    emq add q 1 --id up --priority 3 >/dev/null
+    emq add 'c:d' 1 --id low >/dev/null 2>&1 || emq add c.d 1 --id low >/dev/null
+    sqlite3 queue.db "UPDATE emq_job SET state = 5, ord1 = timestamp_at_ms, side = 4 WHERE id = 'up';
+        UPDATE emq_queue SET n_prioritized = 0, n_waiting_children = 1 WHERE name = 'q';
+        INSERT INTO emq_dependency SELECT jid, 'emq:c.d:low', 1, 1, NULL FROM emq_job WHERE id = 'up'"
+    expect 0 emq fsck --wait 0
+    sqlite3 queue.db "INSERT INTO emq_dependency SELECT jid, 'emq:c.d:gone', 1, 1, NULL FROM emq_job WHERE id = 'up'"
+    expect 1 emq fsck --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + .id + " " + .outcome' <<<"$output")" "child up repaired"
+    is "$(emq show q up --json | jq -r .state)" waiting-children
+    expect 0 emq fsck --wait 0
+    sqlite3 queue.db "DELETE FROM emq_job WHERE id = 'low'; UPDATE emq_queue SET n_waiting = 0, t_added = 0 WHERE name = 'c.d'"
+    expect 1 emq fsck --wait 0 --repair
+    is "$(emq show q up --json | jq -r .state)" prioritized
+    expect 0 emq fsck --wait 0
+}
+
+@test "sqlite: what only who set it can set again is told and left" {
+    on_server && skip "of the embedded store"
+    emq add q 1 --id a >/dev/null
+    sqlite3 queue.db "INSERT INTO emq_meta VALUES (1, 'concurrency', 'abc');
+        INSERT INTO emq_marker VALUES (1, 'a', 5, 'mail', 7, 't', '', 1, 0, 9000000000000, 0, NULL);
+        CREATE TRIGGER mine AFTER UPDATE ON emq_job BEGIN SELECT 1; END"
+    expect 1 emq fsck --wait 0 --repair --json
+    is "$(jq -r '.flaw + " " + (.id // "") + " " + .outcome' <<<"$output" | sort | tr '\n' ',')" \
+        "effect a not repairable,setting  not repairable,trigger  not repairable,"
+    [[ $output == *"mine on emq_job"* ]]
+}
+
+@test "sqlite: a queue that is marked as not there is found in the store and by its name" {
+    on_server && skip "of the embedded store"
+    emq add q 1 --id a >/dev/null
+    sqlite3 queue.db "UPDATE emq_queue SET visible = 0, n_waiting = 9"
+    expect 1 emq fsck q --wait 0 --json
+    is "$(jq -r .flaw <<<"$output" | sort | tr '\n' ' ')" "counter hidden "
+    expect 1 emq fsck --wait 0 --repair
+    is "$(emq ls q --json | jq -r .id)" a
+    expect 0 emq fsck --wait 0
 }
 
 @test "sqlite: jobs of no queue get one, and can be seen again" {
@@ -262,8 +378,13 @@ P
     expect 64 emq fsck q --dry-run
     says "--dry-run goes with --repair"
     expect 64 emq fsck a:b
-    expect 0 emq fsck nothing
-    says "0 queues checked, 0 found"
+    expect 1 emq fsck nothing
+    says "there is no queue nothing"
+    emq add other 1 >/dev/null
+    expect 1 emq fsck nothing --repair
+    says "there is no queue nothing"
+    expect 0 emq ls
+    [[ $output != *nothing* ]]
 }
 
 @test "sound queues are silent while they are worked on and workers are killed" {

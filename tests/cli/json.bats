@@ -62,6 +62,7 @@ works() {
         ;;
     explain) try explain explain ;;
     doctor)
+        expect 0 emq add doctor-q 1 --json
         run --separate-stderr emq doctor --json
         [ "$status" -le 1 ] && json_lines "$output"
         ;;

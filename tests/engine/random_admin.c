@@ -292,7 +292,7 @@ static void op_claims(struct lockstep *l)
 
 static void op_queues(struct lockstep *l)
 {
-    struct emq__queues_req req[2] = {{FX_PREFIX}, {FX_PREFIX}};
+    struct emq__queues_req req[2] = {{.prefix = FX_PREFIX}, {.prefix = FX_PREFIX}};
     struct emq__queues_res res[2];
 
     note(l, "queues");

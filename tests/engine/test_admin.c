@@ -509,7 +509,7 @@ ENGINE_TEST(obliterate_leaves_nothing_of_a_queue_with_every_state)
 {
     struct emq__events_req ereq = {FX_PREFIX, S("q"), S(""), 100};
     struct emq__events_res eres;
-    struct emq__queues_req qreq = {FX_PREFIX};
+    struct emq__queues_req qreq = {.prefix = FX_PREFIX};
     struct emq__queues_res qres;
 
     must_add(t, "other", "x");

@@ -188,7 +188,7 @@ ENGINE_TEST(stats_count_what_is_there)
 
 ENGINE_TEST(queues_are_listed_sorted_and_by_prefix)
 {
-    struct emq__queues_req req = {FX_PREFIX};
+    struct emq__queues_req req = {.prefix = FX_PREFIX};
     struct emq__queues_res res;
     struct emq__add_entry en = fx_entry("elsewhere", "x");
 

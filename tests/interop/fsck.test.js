@@ -32,7 +32,8 @@ async function finish(m, ...ids) {
 async function fsck(m, ...flags) {
   const r = await m.emq.run('fsck', m.q, '--json', ...flags);
   const found = r.out.toString().split('\n').filter(Boolean).map((l) => JSON.parse(l));
-  assert.equal(r.code, found.length ? 1 : 0, r.err);
+  const gone = /there is no queue/.test(r.err.toString());
+  assert.equal(r.code, found.length || gone ? 1 : 0, r.err);
   return found.map((f) => [f.flaw, f.id || '', f.outcome]);
 }
 
@@ -93,7 +94,7 @@ sound('a queue that was paused with jobs, and goes on', async ({ q, node }) => {
 sound('finished jobs, of all outcomes', async (m) => {
   const add = (data, opts) => m.node.add(m.q, 'job', data, opts);
   await m.node.work(m.q, { concurrency: 4 });
-  await finish(m, await add(ok({ deep: [1, null, 'x'] })), await add(ok()), await add(ok('text')), await add(ok(null)),
+  await finish(m, await add(ok({ deep: [1, null, 'x'] })), await add(ok()), await add(ok('text')), await add(ok(null)), await add(ok('half a pair: \ud800')),
     await add({ do: 'tell', progress: [1, { at: 'half' }], logs: ['a', 'b'], value: 1 }),
     await add({ do: 'throw', message: 'no' }, { attempts: 3 }), await add({ do: 'fatal', message: '' }),
     await add({ do: 'throwUntil', attempt: 2, value: 1 }, { attempts: 2 }));

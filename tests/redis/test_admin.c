@@ -373,7 +373,7 @@ REDIS_TEST(queues_are_found_by_a_prefix_of_any_characters)
     static const char *const prefixes[] = {"a*", "a?", "[ab]", "a\\b", "{tag}", "x:y"};
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(prefixes); i++) {
-        struct emq__queues_req req = {emq_cstr(prefixes[i])};
+        struct emq__queues_req req = {.prefix = emq_cstr(prefixes[i])};
         struct emq__queues_res res;
         struct emq__add_entry en = fx_entry("q", "x");
         en.prefix = req.prefix;
@@ -382,7 +382,7 @@ REDIS_TEST(queues_are_found_by_a_prefix_of_any_characters)
         CHECK_INT(res.n, 1);
         CHECK_STR(res.names[0], "q");
     }
-    struct emq__queues_req req = {S("x")};
+    struct emq__queues_req req = {.prefix = S("x")};
     struct emq__queues_res res;
     CHECK_STATUS(FX_CALL(t, queues, &req, &res), EMQ_OK);
     CHECK_INT(res.n, 0);

@@ -95,7 +95,7 @@ EMQ_TEST(queues_live_on_their_nodes_and_are_found_on_all)
         used[node_of_slot(slot_of(queues[i]))] = true;
     }
     CHECK(used[0] && used[1] && used[2]);
-    struct emq__queues_req req = {FX_PREFIX};
+    struct emq__queues_req req = {.prefix = FX_PREFIX};
     struct emq__queues_res res;
     struct emq__arena mem = {0};
     emq_error err = {0};

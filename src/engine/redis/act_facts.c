@@ -96,7 +96,7 @@ static emq_status of_clock(struct facts *f, emq_error *err)
 
     if (s != EMQ_OK || !r)
         return s;
-    int64_t trip_ms = emq__mono_diff_ms(emq__mono_now(), begin);
+    int64_t trip_ms = emq__mono_diff_ms(begin, emq__mono_now());
     int64_t its_ms = rd_i64(rd_at(r, 0)) * 1000 + rd_i64(rd_at(r, 1)) / 1000;
     put_i64(f, "clock_ahead_ms", its_ms - before_ms - trip_ms / 2);
     put_i64(f, "round_trip_ms", trip_ms);

@@ -17,6 +17,7 @@ static const struct flaw {
     {"ghost", "its id stands in a place, its record is gone", "the id is taken out"},
     {"data", "its data is gone: a take fails it and never runs it", NULL},
     {"record", "its name, options or creation time is missing", "it gets a default"},
+    {"opts", "its options are no JSON", NULL},
     {"unfinished", "it is not finished, but says when it was", "the time is dropped"},
     {"due", "it is due by a score that is no BullMQ score", "the score is corrected"},
     {"priority", "its place is not one of its priority", "its place is corrected"},
@@ -39,11 +40,15 @@ static const struct flaw {
     {"dedup-owner", "a dedup id is held by a job that does not live",
      "it is released; a kept duplicate is added"},
     {"dedup-next", "a kept duplicate waits for a dedup id that nobody holds", "it is added"},
+    {"kept-record", "a kept duplicate has no name or no options", "it gets a default"},
+    {"kept-data", "the data of a kept duplicate is gone: it can't be added", NULL},
     {"limiter", "the rate limit never ends", "its window begins anew"},
     {"marker", "jobs wait, no marker wakes a worker for them", "it is set"},
     {"mark", "it is marked as stalled, but not active", "the mark is removed"},
     {"meta", "the queue has jobs, but no settings: it can't be seen", "it gets them"},
-    {"counter", "the counter of ids is behind the ids", "it is raised"},
+    {"setting", "a setting is no number, and does nothing: set it anew", NULL},
+    {"order", "the counter that orders prioritized jobs is no number", "it is the last one's"},
+    {"counter", "the counter of ids is behind the ids, or no number", "it is the last id's"},
     {"scheduler", "a scheduler has no next time", NULL},
     {"schedule", "a next time is of no scheduler", NULL},
     {"event", "an event that readers can't read: its value is no JSON", "the event is removed"},
@@ -217,7 +222,7 @@ static emq_status walk_queue(struct walk *w, int64_t n, emq_str rest, emq_error 
     emq_status s = slice(w, "queue", EMQ_STR_LIT(""), 0, &r, err);
 
     (void)n, (void)rest;
-    if (s == EMQ_OK && greatest > 0) /* mend() knows where the counter is */
+    if (s == EMQ_OK) /* mend() knows where the counter is */
         s = add(w, EMQ_STR_LIT("counter"), EMQ_STR_LIT(""),
                 emq__arena_printf(w->mem, "counter %lld", (long long)greatest), EMQ_STR_LIT(""),
                 err);

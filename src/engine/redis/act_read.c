@@ -270,15 +270,17 @@ static bool tell_foreign(const struct rd_engine *e, emq_str prefix, emq_str name
 }
 
 /* All names of one node behind those that are there. */
-static emq_status queues_of(struct emq__engine *e, emq_str prefix, size_t node, size_t *cap,
-                            struct emq__queues_res *res, struct emq__arena *mem, emq_error *err)
+static emq_status queues_of(struct emq__engine *e, const struct emq__queues_req *req, size_t node,
+                            size_t *cap, struct emq__queues_res *res, struct emq__arena *mem,
+                            emq_error *err)
 {
     emq_str cursor = EMQ_STR_LIT("0");
 
     do {
-        struct rd_args *a = rd_args_new(e, RD_LUA_queues, prefix, (emq_str){0}, mem);
+        struct rd_args *a = rd_args_new(e, RD_LUA_queues, req->prefix, (emq_str){0}, mem);
         const struct rd_reply *r;
         rd_arg_str(a, cursor);
+        rd_arg_i64(a, req->unseen);
         emq_status s = rd_eval_node(a, node, &r, err);
         if (s != EMQ_OK)
             return s;
@@ -293,7 +295,7 @@ static emq_status queues_of(struct emq__engine *e, emq_str prefix, size_t node, 
                 res->names = wider;
                 *cap *= 2;
             }
-            if (!tell_foreign(rd_of(e), prefix, rd_str(rd_at(r, i))))
+            if (!tell_foreign(rd_of(e), req->prefix, rd_str(rd_at(r, i))))
                 res->names[res->n++] = rd_str(rd_at(r, i));
         }
     } while (!emq__str_is(cursor, "0") && cursor.len);
@@ -310,7 +312,7 @@ emq_status rd_queues(struct emq__engine *e, const struct emq__queues_req *req,
     if (!res->names)
         return emq__fail(err, EMQ_E_NOMEM, 0, "queues", "%zu names", cap);
     for (size_t node = 0; node < rd_nodes(e) && s == EMQ_OK; node++)
-        s = queues_of(e, req->prefix, node, &cap, res, mem, err);
+        s = queues_of(e, req, node, &cap, res, mem, err);
     if (s != EMQ_OK)
         return s;
     qsort(res->names, res->n, sizeof *res->names, by_name);

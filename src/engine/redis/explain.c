@@ -54,7 +54,7 @@ static emq_status name_it(const struct rd_about *about, const struct rd_reply *f
 
 emq_status rd_queue_looked_at(struct rd_args *a, emq_error *err)
 {
-    if (!a->writes || a->queue.len == 0)
+    if (!a->writes || a->queue.len == 0 || a->script == RD_LUA_mend) /* which looks for itself */
         return EMQ_OK;
     const struct rd_about about = {a->e, a->prefix, a->queue, a->what, a->mem};
     uint64_t hash = emq__hash(a->prefix) * 31 + emq__hash(a->queue);

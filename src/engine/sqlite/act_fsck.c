@@ -32,6 +32,13 @@ static const struct sq_flaw flaws[] = {
     {"attempts", "its attempts contradict each other", "they are corrected"},
     {"stalled", "its lock has ended, and no sweep took it back",
      "it goes back to the front of its line"},
+    {"parent", "it waits for children and has none to wait for", "it goes on"},
+    {"child", "it waits for a child that is gone", "it waits no more for that one"},
+    {"hidden", "the queue has jobs, but is marked as not there: it can't be seen", "it is there"},
+    {"setting", "a setting is no number, and does nothing: set it anew", NULL},
+    {"effect", "what is known of an effect is neither a claim nor an end", NULL},
+    {"trigger", "a trigger changes what is written: drop it", NULL},
+    {"schema", "an index or a view of the schema is gone", "it is made again"},
     {"counter", "a counter of the queue is wrong", "it is counted again"},
     {"dedup-owner", "a dedup id is held by a job that does not live",
      "it is released; a kept duplicate is added"},
@@ -166,6 +173,12 @@ static emq_status stage_row(struct walk *w, sqlite3_stmt *st, emq_error *err)
                emq__arena_printf(w->mem, "up to %lld jobs", (long long)sq_col_i64(st, 1)), err);
 }
 
+static emq_status queue_row(struct walk *w, sqlite3_stmt *st, emq_error *err)
+{
+    return add(w, sq_flaw_of(sq_col_str(st, 0))->name, sq_col_copy(st, 2, w->mem),
+               sq_col_copy(st, 1, w->mem), sq_col_copy(st, 3, w->mem), err);
+}
+
 static emq_status rest(struct sq_tx *tx, int64_t qid, struct walk *w, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_fsck_counters, err);
@@ -173,6 +186,10 @@ static emq_status rest(struct sq_tx *tx, int64_t qid, struct walk *w, emq_error 
     if (st)
         sq_bind_i64(st, 1, qid);
     emq_status s = each_row(tx, st, w, counter_row, err);
+    if (s == EMQ_OK && (st = sq_stmt(tx->conn, SQ_SQL_fsck_queue, err)) != NULL)
+        sq_bind_i64(st, 1, qid);
+    if (s == EMQ_OK)
+        s = each_row(tx, st, w, queue_row, err);
     if (s == EMQ_OK && (st = sq_stmt(tx->conn, SQ_SQL_fsck_dedup, err)) != NULL) {
         sq_bind_i64(st, 1, qid);
         sq_bind_text(st, 2, EMQ_STR_LIT(""));
@@ -209,6 +226,30 @@ static emq_status old_stage_row(struct walk *w, sqlite3_stmt *st, emq_error *err
                emq__arena_printf(w->mem, "%lld jobs", (long long)sq_col_i64(st, 2)), err);
 }
 
+static emq_status trigger_row(struct walk *w, sqlite3_stmt *st, emq_error *err)
+{
+    emq_str name = sq_col_copy(st, 0, w->mem);
+
+    return add(w, "trigger", EMQ_STR_LIT(""),
+               emq__arena_printf(w->mem, "trigger %.*s", EMQ_STR_ARG(name)),
+               emq__arena_printf(w->mem, "%.*s on %.*s", EMQ_STR_ARG(name),
+                                 EMQ_STR_ARG(sq_col_str(st, 1))),
+               err);
+}
+
+static emq_status missing(struct sq_tx *tx, struct walk *w, emq_error *err)
+{
+    struct sq_missing list[SQ_MISSING_MAX];
+    size_t n;
+    emq_status s = sq_fsck_missing(tx, w->mem, list, &n, err);
+
+    for (size_t i = 0; s == EMQ_OK && i < n; i++)
+        s = add(w, "schema", EMQ_STR_LIT(""),
+                emq__arena_printf(w->mem, "schema %.*s", EMQ_STR_ARG(list[i].name)), list[i].name,
+                err);
+    return s;
+}
+
 static emq_status file_row(struct walk *w, sqlite3_stmt *st, emq_error *err)
 {
     emq_str says = sq_col_copy(st, 0, w->mem);
@@ -227,6 +268,10 @@ static emq_status store(struct sq_tx *tx, struct walk *w, emq_error *err)
         sq_bind_i64(st, 1, tx->now_ms - SQ_STAGE_OLD_MS);
     if (s == EMQ_OK)
         s = each_row(tx, st, w, old_stage_row, err);
+    if (s == EMQ_OK)
+        s = each_row(tx, sq_stmt(tx->conn, SQ_SQL_fsck_triggers, err), w, trigger_row, err);
+    if (s == EMQ_OK)
+        s = missing(tx, w, err);
     return s == EMQ_OK ? each_row(tx, sq_stmt(tx->conn, SQ_SQL_fsck_file, err), w, file_row, err)
                        : s;
 }
@@ -245,7 +290,7 @@ static emq_status suspects_fn(struct sq_tx *tx, void *arg, emq_error *err)
     if (w->req->queue.len == 0)
         return store(tx, w, err);
     (void)emq__str_to_i64(w->req->after, &from);
-    emq_status s = sq_queue_open(tx, w->req->prefix, w->req->queue, false, &q, err);
+    emq_status s = sq_queue_open_unseen(tx, w->req->prefix, w->req->queue, &q, err);
     if (s == EMQ_OK && jobs_done)
         s = rest(tx, q.qid, w, err);
     else if (s == EMQ_OK)

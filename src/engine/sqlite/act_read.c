@@ -286,6 +286,7 @@ static emq_status queues_fn(struct sq_tx *tx, void *arg, emq_error *err)
     if (!st)
         return sq_no_stmt(err);
     sq_bind_text(st, 1, a->req->prefix);
+    sq_bind_i64(st, 2, a->req->unseen);
     while ((s = sq_step(tx->conn, st, &got, "queues", err)) == EMQ_OK && got) {
         emq_str *names = sq_grow(a->mem, a->res->names, a->res->n, &cap, sizeof *names);
         if (names)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the acts `suspects` and `mend` share. Keys: "job <jid>", "counter <column>", "dedup <id>",
- * "stage <sid>"; of no queue: "<table> <number>", "old <sid>", "file".
+ * "stage <sid>", "hidden", "setting <field>", "effect <time> <step> <job>"; of no queue: "<table> <number>", "old <sid>",
+ * "trigger <name>", "schema <name>", "file".
  */
 #ifndef EMQ_ENGINE_SQLITE_FSCK_H
 #define EMQ_ENGINE_SQLITE_FSCK_H
@@ -19,5 +20,13 @@ const struct sq_flaw *sq_flaw_of(emq_str name); /* NULL: no such */
 /* The statement that finds the flaws of jobs, bound to those from..to: jid, id, flaw. */
 emq_status sq_fsck_jobs(struct sq_tx *tx, int64_t qid, int64_t from, int64_t to, sqlite3_stmt **st,
                         emq_error *err);
+
+/* Indexes and views that the file should have: what made them, in mem. */
+enum { SQ_MISSING_MAX = 32 };
+struct sq_missing {
+    emq_str name, sql;
+};
+emq_status sq_fsck_missing(struct sq_tx *tx, struct emq__arena *mem,
+                           struct sq_missing out[SQ_MISSING_MAX], size_t *n, emq_error *err);
 
 #endif

@@ -95,6 +95,39 @@ static emq_status take_back(struct sq_tx *tx, struct sq_queue *q, const struct m
     return s;
 }
 
+/* A parent with none to wait for goes on, as after its last child. */
+static emq_status go_on(struct sq_tx *tx, struct sq_queue *q, const struct mend *m, emq_error *err)
+{
+    struct sq_row row;
+    emq_status s = sq_row_get(tx, q, m->req->suspect->id, m->mem, &row, err);
+
+    if (s != EMQ_OK)
+        return s;
+    struct sq_requeue to = sq_requeue_of(&row);
+    to.delay_ms = row.delay_ms;
+    to.front = row.priority == 0;
+    s = sq_row_requeue(tx, q, &row, &to, err);
+    if (s == EMQ_OK)
+        sq_requeue_event(q, &row, "waiting-children");
+    return s;
+}
+
+static emq_status forget_children(struct sq_tx *tx, struct sq_queue *q, const struct mend *m,
+                                  emq_error *err)
+{
+    sqlite3_stmt *st;
+    bool none = false;
+    emq_status s = run(tx, SQ_SQL_fsck_forget_children, m->number, 0, err);
+
+    if (s == EMQ_OK)
+        s = run(tx, SQ_SQL_mend_side, m->number, 0, err);
+    if (s == EMQ_OK)
+        s = sq_fsck_jobs(tx, q->qid, m->number, m->number, &st, err);
+    if (s == EMQ_OK)
+        s = tells(tx, st, 2, EMQ_STR_LIT("parent"), &none, err);
+    return s == EMQ_OK && none ? go_on(tx, q, m, err) : s;
+}
+
 static emq_status repair_job(struct sq_tx *tx, struct sq_queue *q, const struct mend *m,
                              emq_error *err)
 {
@@ -121,6 +154,10 @@ static emq_status repair_job(struct sq_tx *tx, struct sq_queue *q, const struct 
         emq_status s = sq_row_get(tx, q, m->req->suspect->id, m->mem, &row, err);
         return s == EMQ_OK ? move(tx, q, SQ_SQL_mend_line, m->number, row.state, err) : s;
     }
+    if (emq__str_is(flaw, "parent"))
+        return go_on(tx, q, m, err);
+    if (emq__str_is(flaw, "child"))
+        return forget_children(tx, q, m, err);
     return take_back(tx, q, m, emq__str_is(flaw, "stalled"), err);
 }
 
@@ -166,6 +203,24 @@ static emq_status look_counter(struct sq_tx *tx, const struct sq_queue *q, const
     if (st)
         sq_bind_i64(st, 1, q->qid);
     return tells(tx, st, 0, m->rest, broken, err);
+}
+
+static emq_status look_queue(struct sq_tx *tx, const struct sq_queue *q, const struct mend *m,
+                             bool *broken, emq_error *err)
+{
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_fsck_queue, err);
+
+    if (st)
+        sq_bind_i64(st, 1, q->qid);
+    return tells(tx, st, 1, m->req->suspect->key, broken, err);
+}
+
+static emq_status repair_hidden(struct sq_tx *tx, struct sq_queue *q, const struct mend *m,
+                                emq_error *err)
+{
+    (void)tx, (void)m, (void)err;
+    q->visible = q->dirty = q->wake = true;
+    return EMQ_OK;
 }
 
 static emq_status look_dedup(struct sq_tx *tx, const struct sq_queue *q, const struct mend *m,
@@ -290,6 +345,25 @@ static emq_status repair_old_stage(struct sq_tx *tx, emq_error *err)
     return sq_stage_expire(tx, &more, err);
 }
 
+static emq_status mend_schema(struct sq_tx *tx, const struct mend *m, bool repairs, bool *broken,
+                              emq_error *err)
+{
+    struct sq_missing list[SQ_MISSING_MAX];
+    size_t n, i = 0;
+    emq_status s = sq_fsck_missing(tx, m->mem, list, &n, err);
+
+    *broken = false;
+    if (s != EMQ_OK)
+        return s;
+    while (i < n && !emq__str_eq(list[i].name, m->rest))
+        i++;
+    *broken = i < n;
+    if (!*broken || !repairs)
+        return EMQ_OK;
+    int rc = sqlite3_exec(tx->conn->db, list[i].sql.ptr, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? EMQ_OK : sq_error(tx->conn, rc, "repair", err);
+}
+
 static emq_status mend_store(struct sq_tx *tx, const struct mend *m, bool repairs, bool *broken,
                              emq_error *err)
 {
@@ -301,6 +375,10 @@ static emq_status mend_store(struct sq_tx *tx, const struct mend *m, bool repair
         *broken = !*broken;
         return s;
     }
+    if (emq__str_is(flaw, "trigger"))
+        return tells(tx, sq_stmt(tx->conn, SQ_SQL_fsck_triggers, err), 0, m->rest, broken, err);
+    if (emq__str_is(flaw, "schema"))
+        return mend_schema(tx, m, repairs, broken, err);
     if (emq__str_is(flaw, "old-stage")) {
         s = look_old_stage(tx, m, broken, err);
         return s == EMQ_OK && *broken && repairs ? repair_old_stage(tx, err) : s;
@@ -319,9 +397,9 @@ static emq_status mend_queue(struct sq_tx *tx, struct sq_queue *q, const struct 
         emq_status (*look)(struct sq_tx *, const struct sq_queue *, const struct mend *, bool *,
                            emq_error *);
         emq_status (*repair)(struct sq_tx *, struct sq_queue *, const struct mend *, emq_error *);
-    } kinds[] = {{"job ", look_job, repair_job},
-                 {"counter ", look_counter, repair_counter},
-                 {"dedup ", look_dedup, repair_dedup},
+    } kinds[] = {{"job ", look_job, repair_job},        {"counter ", look_counter, repair_counter},
+                 {"hidden", look_queue, repair_hidden}, {"setting ", look_queue, NULL},
+                 {"effect ", look_queue, NULL},         {"dedup ", look_dedup, repair_dedup},
                  {"stage ", look_stage, repair_stage}};
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(kinds); i++) {
@@ -347,7 +425,7 @@ static emq_status mend_fn(struct sq_tx *tx, void *arg, emq_error *err)
     if (m->req->queue.len == 0) {
         s = mend_store(tx, m, repairs, &broken, err);
     } else {
-        s = sq_queue_open(tx, m->req->prefix, m->req->queue, false, &q, err);
+        s = sq_queue_open_unseen(tx, m->req->prefix, m->req->queue, &q, err);
         if (s == EMQ_OK)
             s = mend_queue(tx, &q, m, repairs, &broken, err);
         if (s == EMQ_OK && tx->write)

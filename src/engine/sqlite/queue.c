@@ -148,6 +148,19 @@ emq_status sq_queue_open(struct sq_tx *tx, emq_str prefix, emq_str name, bool cr
     return meta_read(tx, q, err);
 }
 
+emq_status sq_queue_open_unseen(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq_queue *q,
+                                emq_error *err)
+{
+    bool found = false;
+    emq_status s;
+
+    queue_init(q, prefix, name);
+    s = queue_read(tx, q, &found, err);
+    if (s != EMQ_OK)
+        return s;
+    return found ? meta_read(tx, q, err) : EMQ_NOT_FOUND;
+}
+
 emq_status sq_queue_open_for_add(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq_queue *q,
                                  emq_error *err)
 {

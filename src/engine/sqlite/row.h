@@ -68,6 +68,9 @@ struct sq_queue {
  * transactions only). A queue that only has unpublished stages is NOT_FOUND without create. EMQ_OK, EMQ_NOT_FOUND (*q is zero then; close is still allowed), failures. */
 emq_status sq_queue_open(struct sq_tx *tx, emq_str prefix, emq_str name, bool create,
                          struct sq_queue *q, emq_error *err);
+/* Also one that only has unpublished stages, as it is; EMQ_NOT_FOUND if there is no row. */
+emq_status sq_queue_open_unseen(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq_queue *q,
+                                emq_error *err);
 /* Stores events and the row if something changed; rings later if q->wake. */
 emq_status sq_queue_save(struct sq_tx *tx, struct sq_queue *q, emq_error *err);
 void sq_queue_close(struct sq_queue *q);

@@ -32,7 +32,8 @@ local function look()
     return is == flaw, about
   elseif word == "key" then
     local is, _, about = flaw_of_key(rest)
-    return is == flaw, about
+    local adds = flaw == "dedup-owner" or flaw == "dedup-next" -- only when the counter of ids is a number again
+    return is == flaw and (not adds or is_count(call("GET", B .. "id") or "0")), about
   elseif word == "event" then
     local entry = call("XRANGE", B .. "events", rest, rest)[1]
     return entry and flaw_of_event(entry) == flaw
@@ -45,7 +46,8 @@ local function look()
     local is, _, job = flaw_of_key(id)
     return not is and job == true and #where(id) == 0
   elseif word == "counter" then
-    return (tonumber(call("GET", B .. "id") or 0) or 0) < (tonumber(rest) or 0)
+    local text = call("GET", B .. "id") or "0"
+    return not is_count(text) or tonumber(text) < (tonumber(rest) or 0)
   end
   local flaws = flaws_of_queue()
   for i = 1, #flaws, 3 do
@@ -69,11 +71,11 @@ local function put_back()
   local h = call("HMGET", key, "finishedOn", "failedReason", "returnvalue", "priority", "delay", "timestamp")
   local due = (tonumber(h[6] or 0) or 0) + (tonumber(h[5] or 0) or 0)
   local priority = tonumber(h[4] or 0) or 0
-  if h[1] then
-    call("ZADD", B .. (h[2] and not h[3] and "failed" or "completed"), h[1], id)
+  if h[1] then -- an end that is no time is corrected behind this
+    call("ZADD", B .. (h[2] and not h[3] and "failed" or "completed"), num(tonumber(h[1]) or now_ms), id)
   elseif call("EXISTS", key .. ":lock") == 1 then
     call("LPUSH", B .. "active", id)
-  elseif call("SCARD", key .. ":dependencies") > 0 then
+  elseif children(key) ~= 0 then
     call("ZADD", B .. "waiting-children", now_text, id)
   elseif due > now_ms then
     place_delayed(q, id, due)
@@ -127,9 +129,22 @@ end
 local function correct_end()
   local at, score = call("HGET", key, "finishedOn"), tonumber(call("ZSCORE", B .. rest, id))
   if at and tonumber(at) then
-    call("ZADD", B .. rest, at, id)
+    call("ZADD", B .. rest, num(tonumber(at)), id)
   else
     call("HSET", key, "finishedOn", num(floor(score)))
+  end
+end
+
+-- The last place that was given to a prioritized job: the greatest of those of each priority.
+local function last_order()
+  local last, below = 0, "+inf"
+  while true do
+    local head = call("ZREVRANGEBYSCORE", B .. "prioritized", below, "-inf", "WITHSCORES", "LIMIT", "0", "1")
+    local score = tonumber(head[2])
+    if not score then
+      return num(last)
+    end
+    last, below = math.max(last, score % PRIORITY), "(" .. num(floor(score / PRIORITY) * PRIORITY)
   end
 end
 
@@ -202,10 +217,15 @@ local REPAIR = {
   ["lock-left"] = function() call("DEL", key .. ":lock") end,
   ["dedup-owner"] = add_kept,
   ["dedup-next"] = add_kept,
+  ["kept-record"] = function(about)
+    call("HSETNX", B .. "dn:" .. about, "name", "__default__")
+    call("HSETNX", B .. "dn:" .. about, "opts", "{}")
+  end,
   limiter = function() call("DEL", B .. "limiter") end,
   marker = function()
     q.wake, q.delayed = true, true
   end,
+  order = function() call("SET", B .. "pc", last_order()) end,
   mark = function() call("SREM", B .. "stalled", id) end,
   meta = function() call("HSET", B .. "meta", "opts.maxLenEvents", "10000") end,
   counter = function() call("SET", B .. "id", rest) end,

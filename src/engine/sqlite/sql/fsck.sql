@@ -37,6 +37,12 @@ SELECT * FROM (SELECT j.jid, j.id, CASE
     WHEN j.attempts_made < 0 OR j.stalled < 0 OR j.attempts_made > j.attempts_started OR
         (j.state = 2 AND (j.attempts_started < 1 OR j.processed_at_ms <= 0)) THEN 'attempts'
     WHEN j.state = 2 AND (j.lock_boot <> ?5 OR j.lock_end <= ?4) THEN 'stalled'
+    WHEN j.state = 5 AND NOT EXISTS
+        (SELECT 1 FROM emq_dependency AS c WHERE c.jid = j.jid AND c.kind = 1) THEN 'parent'
+    WHEN j.state = 5 AND EXISTS (SELECT 1 FROM emq_dependency AS c WHERE c.jid = j.jid AND c.kind = 1
+        AND NOT EXISTS (SELECT 1 FROM emq_queue AS q JOIN emq_job AS k ON k.qid = q.qid AND
+            k.id = substr(c.child, length(q.prefix || q.name) + 3)
+            WHERE c.child = q.prefix || ':' || q.name || ':' || k.id)) THEN 'child'
     END AS flaw
 FROM emq_job AS j WHERE j.jid BETWEEN ?2 AND ?3 AND j.qid = ?1) WHERE flaw IS NOT NULL;
 
@@ -102,6 +108,27 @@ SELECT * FROM (SELECT d.id, d.owner, CASE
 -- name: fsck_stages
 SELECT p.sid, p.last FROM emq_stage_queue AS p WHERE p.qid = ?1 AND p.published = 0 AND p.sid BETWEEN ?2 AND ?3
     AND NOT EXISTS (SELECT 1 FROM emq_stage AS s WHERE s.sid = p.sid);
+
+-- What else is known of a queue, and can't be so: flaw, key, job, what it is about.
+-- name: fsck_queue
+SELECT 'hidden', 'hidden', '', '' FROM emq_queue WHERE qid = ?1 AND visible = 0 AND EXISTS
+    (SELECT 1 FROM emq_job WHERE qid = ?1 AND state <> 8)
+UNION ALL SELECT 'setting', 'setting ' || field, '', field FROM emq_meta WHERE qid = ?1 AND
+    field IN ('concurrency', 'max', 'duration', 'opts.maxLenEvents') AND (value = '' OR value GLOB '*[^0-9]*')
+UNION ALL SELECT 'effect', 'effect ' || timestamp_at_ms || ' ' || step || ' ' || job_id, job_id, step
+    FROM emq_marker WHERE qid = ?1 AND (state NOT IN (1, 2) OR result_kind NOT BETWEEN 0 AND 3)
+LIMIT 1000;
+
+-- Triggers on our tables: name, table.
+-- name: fsck_triggers
+SELECT name, tbl_name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name LIKE 'emq!_%' ESCAPE '!';
+
+-- Indexes and views of a sound schema: name, what made it. Is one there?
+-- name: fsck_model
+SELECT name, sql FROM sqlite_schema WHERE type IN ('index', 'view') AND sql IS NOT NULL;
+
+-- name: fsck_has
+SELECT 1 FROM sqlite_schema WHERE name = ?1;
 
 -- Rows of nothing: table, number, how many. Jobs of no queue last.
 -- name: fsck_orphans
@@ -197,6 +224,13 @@ UPDATE emq_job SET attempts_made = max(attempts_made, 0), stalled = max(stalled,
     attempts_started = max(attempts_started, attempts_made, state = 2),
     processed_at_ms = CASE WHEN state = 2 AND processed_at_ms <= 0 THEN fence / 1000 ELSE processed_at_ms END
 WHERE jid = ?1;
+
+-- Children that are gone.
+-- name: fsck_forget_children
+DELETE FROM emq_dependency WHERE jid = ?1 AND kind = 1 AND NOT EXISTS
+    (SELECT 1 FROM emq_queue AS q JOIN emq_job AS k ON k.qid = q.qid AND
+        k.id = substr(emq_dependency.child, length(q.prefix || q.name) + 3)
+    WHERE emq_dependency.child = q.prefix || ':' || q.name || ':' || k.id);
 
 -- Repairs of dedup ids and stages.
 

@@ -23,7 +23,9 @@ SELECT * FROM emq_job WHERE qid = ?1 AND state = ?2 AND (ord1, ord2) < (?3, ?4)
 ORDER BY ord1 DESC, ord2 DESC LIMIT ?5 OFFSET ?6;
 
 -- name: queues_list
-SELECT name FROM emq_queue WHERE prefix = ?1 AND visible <> 0 ORDER BY name;
+SELECT name FROM emq_queue AS q WHERE prefix = ?1 AND (visible <> 0 OR (?2 AND EXISTS
+    (SELECT 1 FROM emq_job AS j WHERE j.qid = q.qid AND (j.state <> 8 OR NOT EXISTS
+        (SELECT 1 FROM emq_stage_queue AS s WHERE s.qid = j.qid AND s.sid = j.ord1))))) ORDER BY name;
 
 -- The lines of a job have no holes, so that line ?2 is found by its number.
 -- name: logs_list

@@ -130,7 +130,7 @@ local function dedup_end(q, id, dedup_id)
     return false
   end
   local next = fields(call("HGETALL", next_key))
-  if not next.name then
+  if not (next.name and next.data and next.opts) then -- a part of one stays, for fsck to tell
     if call("PTTL", key) == -1 then
       call("DEL", key)
     end

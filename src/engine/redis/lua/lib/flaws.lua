@@ -12,12 +12,19 @@ local SIDE = {lock = "string", logs = "list", dependencies = "set", processed = 
               unsuccessful = "zset"}
 local OVERDUE_MS = 10000
 
+-- Nested deeply, or with half a surrogate pair, it is JSON that this reader does not read.
 local function is_json(text)
   if #text > 65536 then
     return true
   end
   local read, why = pcall(cjson.decode, text)
-  return read or string.find(tostring(why), "nested", 1, true) ~= nil
+  why = tostring(why)
+  return read or string.find(why, "nested", 1, true) or string.find(why, "unicode escape", 1, true) and true or false
+end
+
+-- A count that INCR takes.
+local function is_count(text)
+  return string.match(text, "^%-?%d+$") and #text < 19
 end
 
 local function is_record(id)
@@ -46,6 +53,12 @@ local function where(id)
   return at
 end
 
+-- How many children a parent waits for; -1: the key is of another type.
+local function children(key)
+  local n = try_record("SCARD", key .. ":dependencies")
+  return type(n) == "number" and n or -1
+end
+
 -- A child that its parent waits for and that is not there; on a cluster it may be on another node.
 local function lost_child(key)
   for _, child in ipairs(call("SSCAN", key .. ":dependencies", "0", "COUNT", "1000")[2]) do
@@ -57,7 +70,10 @@ end
 
 local function flaw_of_active(id, tk)
   local key = B .. id .. ":lock"
-  local lock = call("GET", key)
+  local lock = try_record("GET", key)
+  if type(lock) == "table" then
+    return nil -- told where the keys are looked at
+  end
   if lock and call("PTTL", key) == -1 then
     return "lock"
   end
@@ -98,6 +114,8 @@ local function flaw_at(place, id, score)
     return h[1] and h[3] and "data" or "ghost"
   elseif not h[1] or not h[2] or not h[3] then
     return "record"
+  elseif not is_json(h[2]) then
+    return "opts"
   elseif place == "completed" or place == "failed" then
     return flaw_of_finished(place, id, h[4], score)
   elseif h[4] and not call("ZSCORE", B .. "completed", id) and not call("ZSCORE", B .. "failed", id) then
@@ -110,10 +128,11 @@ local function flaw_at(place, id, score)
     local priority = floor(score / 4294967296)
     return (priority < 1 or priority ~= tonumber(h[5] or 0)) and "priority" or nil
   elseif place == "waiting-children" then
-    if call("SCARD", key .. ":dependencies") == 0 then
+    local n = children(key)
+    if n == 0 then
       return "parent"
     end
-    local child = lost_child(key)
+    local child = n > 0 and lost_child(key)
     return child and "child" or nil, child
   end
   return nil
@@ -151,10 +170,17 @@ end
 
 local function flaw_of_dedup(key, d)
   local owner = call("GET", key)
-  local h = call("HMGET", B .. owner, "timestamp", "finishedOn")
-  if call("PTTL", key) == -1 and (not h[1] or h[2]) then
+  local h = try_record("HMGET", B .. owner, "timestamp", "finishedOn")
+  if call("PTTL", key) == -1 and (h.err or not h[1] or h[2]) then
     return "dedup-owner", owner, d
   end
+end
+
+local function flaw_of_kept(key, d)
+  local h = call("HMGET", key, "jid", "data", "name", "opts")
+  local flaw = not h[2] and "kept-data" or not (h[3] and h[4]) and "kept-record" or
+               call("EXISTS", B .. "de:" .. d) == 0 and "dedup-next" or nil
+  return flaw, h[1] or "", d
 end
 
 -- Of a key of the queue, by what is behind B: its flaw, the job, what it is about. Without a flaw, and
@@ -169,11 +195,13 @@ local function flaw_of_key(rest)
   if d and kind == "string" then
     return flaw_of_dedup(key, d)
   elseif next and kind == "hash" then
-    return call("EXISTS", B .. "de:" .. next) == 0 and "dedup-next" or nil, call("HGET", key, "jid") or "", next
+    return flaw_of_kept(key, next)
   end
   local id, side = string.match(rest, "^(.+):(%a+)$")
-  if id and SIDE[side] == kind and not is_record(rest) then
-    if not is_record(id) then
+  if id and SIDE[side] and not is_record(rest) then
+    if SIDE[side] ~= kind then
+      return is_record(id) and "type" or nil, id, rest .. " is a " .. kind
+    elseif not is_record(id) then
       return "leftover", id, rest
     elseif side == "lock" and not is_active(id) then
       return "lock-left", id
@@ -219,6 +247,15 @@ local function flaws_of_queue()
     if not string.find(sid, ":", 1, true) and call("EXISTS", B .. "repeat:" .. sid) == 0 then
       add("schedule", "", sid)
     end
+  end
+  for _, field in ipairs({"concurrency", "max", "duration", "opts.maxLenEvents"}) do
+    local value = call("HGET", B .. "meta", field)
+    if value and not tonumber(value) then
+      add("setting", "", field)
+    end
+  end
+  if not is_count(call("GET", B .. "pc") or "0") then
+    add("order", "", "")
   end
   if call("EXISTS", B .. "meta") == 0 then
     for _, place in ipairs(PLACES) do
