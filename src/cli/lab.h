@@ -25,9 +25,13 @@ const char *cli_lab_engine(const struct lab_ground *g);
 enum { LAB_TEXT_MAX = 300 };
 char *cli_lab_outcome(const struct lab_outcome *o, char out[LAB_TEXT_MAX]);
 
-/* The line of JSON of a cell. effect: its name. */
+/* "clean", …, "not run", "not measured". */
+const char *cli_lab_verdict(const struct lab_result *r);
+
+/* The line of JSON of a cell. effect: its name; seen: NULL if it has not run. */
 int cli_lab_json(const struct cli *cli, const struct lab_ground *g, const struct lab_cell *cell,
-                 const char *effect, const struct lab_outcome *seen, int verdict, int expected);
+                 const char *effect, const struct lab_outcome *seen, const char *verdict,
+                 int expected);
 
 /* A table a mode: a row a fault and point, a column a strength, with the number of effects. */
 void cli_lab_markdown(const struct lab_result *r, size_t n);

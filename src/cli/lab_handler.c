@@ -85,7 +85,8 @@ static int run_points(struct cli *cli, struct lab_ground *g, struct lab_handler 
                               when[points[i]], v == LAB_LOST ? "is lost" : "happens twice");
         if (t)
             print_row(t, h, points[i], &seen);
-        else if (cli_lab_json(cli, g, &cell, "handler", &seen, v, LAB_CLEAN) != CLI_OK)
+        else if (cli_lab_json(cli, g, &cell, "handler", &seen, lab_verdicts[v], LAB_CLEAN) !=
+                 CLI_OK)
             return CLI_AGAIN;
     }
     return worst;
@@ -112,7 +113,11 @@ int cli_lab_handler(struct cli *cli, struct lab_ground *g)
     struct cli_table *t =
         cli->globals.json ? NULL : cli_table_new(columns, right, EMQ_ARRAY_LEN(columns));
     emq_status s = lab_handler_run(g, &h, LAB_UNDISTURBED, &calm, &err);
-    code = s == EMQ_OK ? run_points(cli, g, &h, t) : cli_failure(cli, s, &err);
+    if (s == EMQ_OK)
+        code = run_points(cli, g, &h, t);
+    else
+        code =
+            h.unstartable ? cli_error(cli, CLI_CONFIG, "%s", err.text) : cli_failure(cli, s, &err);
     if (t && cli_table_print(t) != 0 && code == CLI_OK)
         code = cli_error(cli, CLI_AGAIN, "out of memory");
     if (code == CLI_OK)

@@ -81,8 +81,7 @@ static const char *verdict_of(const struct row *row, int p)
 {
     if (!row->there[p])
         return "-";
-    return row->cells[p].how == LAB_RAN ? lab_verdicts[lab_judge(&row->cells[p].seen)]
-                                        : "not measured";
+    return cli_lab_verdict(&row->cells[p]);
 }
 
 /* One line of the picture: what stands under a point; nothing behind the last. */
@@ -215,9 +214,10 @@ static int print_json(struct slide *s)
     row_run(s, s->at);
     for (int p = 0; p < EMQ__POINT_COUNT && code == CLI_OK; p++) {
         const struct lab_result *r = &row->cells[p];
-        if (row->there[p] && r->how == LAB_RAN)
-            code = cli_lab_json(s->cli, s->g, &r->cell, lab_effects[r->cell.effect], &r->seen,
-                                (int)lab_judge(&r->seen), (int)lab_judge(&r->expected));
+        if (row->there[p])
+            code = cli_lab_json(s->cli, s->g, &r->cell, lab_effects[r->cell.effect],
+                                r->how == LAB_RAN ? &r->seen : NULL, cli_lab_verdict(r),
+                                (int)lab_judge(&r->expected));
     }
     return code;
 }

@@ -61,7 +61,7 @@ int cli_lab_soak(struct cli *cli, struct lab_ground *g)
                              .kill_every_ms = o->kill_every ? o->kill_every : KILL_EVERY_MS};
         if (o->has_mode && o->mode != mode)
             continue;
-        cli_say(cli, "%s: %lld jobs", cli_modes[mode], (long long)s.jobs);
+        cli_say(cli, "%s: %lld job%s", cli_modes[mode], (long long)s.jobs, s.jobs == 1 ? "" : "s");
         emq_status st = lab_soak_run(g, &s, &err);
         if (st != EMQ_OK)
             code = cli_failure(cli, st, &err);

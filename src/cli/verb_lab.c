@@ -120,6 +120,8 @@ int cli_lab_open(struct cli *cli, struct lab_ground *g)
     emq_error err = {0};
     bool file = emq__str_starts(url, "sqlite:") || (url.len && strchr("/.", url.ptr[0]));
 
+    if (!url.len && getenv("EMQ_URL") && !o->server.len)
+        cli_say(cli, "on files of its own; EMQ_URL is left alone: give --url for that server");
     if (url.len && o->server.len)
         return cli_usage(cli, "--url and --server exclude each other");
     if (cli->globals.json && o->markdown)
@@ -193,7 +195,8 @@ static struct lab_result *wanted_cells(const struct lab_options *o, bool server,
 /* ---- the answer -------------------------------------------------------------------------- */
 
 int cli_lab_json(const struct cli *cli, const struct lab_ground *g, const struct lab_cell *cell,
-                 const char *effect, const struct lab_outcome *seen, int verdict, int expected)
+                 const char *effect, const struct lab_outcome *seen, const char *verdict,
+                 int expected)
 {
     static const char *const middle = "P2-P3";
     struct emq__buf b;
@@ -205,12 +208,23 @@ int cli_lab_json(const struct cli *cli, const struct lab_ground *g, const struct
     cli_json_str(&b, "point",
                  emq_cstr(cell->point < EMQ__POINT_COUNT ? lab_points[cell->point] : middle));
     cli_json_str(&b, "fault", emq_cstr(lab_faults[cell->fault]));
-    emq__json_i64_member(&b, "deliveries", seen->deliveries);
-    emq__json_i64_member(&b, "effects", seen->effects);
-    cli_json_str(&b, "state", emq_cstr(lab_state(seen->state)));
-    cli_json_str(&b, "verdict", emq_cstr(lab_verdicts[verdict]));
+    if (seen) {
+        emq__json_i64_member(&b, "deliveries", seen->deliveries);
+        emq__json_i64_member(&b, "effects", seen->effects);
+        cli_json_str(&b, "state", emq_cstr(lab_state(seen->state)));
+    } else {
+        emq__buf_text(&b, ",\"deliveries\":null,\"effects\":null,\"state\":null");
+    }
+    cli_json_str(&b, "verdict", emq_cstr(verdict));
     cli_json_str(&b, "expected", emq_cstr(lab_verdicts[expected]));
     return cli_json_end(cli, &b);
+}
+
+const char *cli_lab_verdict(const struct lab_result *r)
+{
+    return r->how == LAB_RAN       ? lab_verdicts[lab_judge(&r->seen)]
+           : r->how == LAB_NOT_RUN ? "not run"
+                                   : "not measured";
 }
 
 struct row {
@@ -236,9 +250,7 @@ static void make_row(const struct lab_result *r, struct row *out)
                                  ran ? out->deliveries : "",
                                  ran ? out->effects : "",
                                  ran ? lab_state(r->seen.state) : "",
-                                 ran                     ? lab_verdicts[lab_judge(&r->seen)]
-                                 : r->how == LAB_NOT_RUN ? "not run"
-                                                         : "not measured",
+                                 cli_lab_verdict(r),
                                  out->theory};
     memcpy(out->cells, cells, sizeof cells);
 }
@@ -287,9 +299,9 @@ static int print_results(const struct cli *cli, const struct lab_ground *g,
     if (!cli->globals.json)
         return print_tables(cli, r, n);
     for (size_t i = 0; i < n && code == CLI_OK; i++)
-        if (r[i].how == LAB_RAN)
-            code = cli_lab_json(cli, g, &r[i].cell, lab_effects[r[i].cell.effect], &r[i].seen,
-                                (int)lab_judge(&r[i].seen), (int)lab_judge(&r[i].expected));
+        code = cli_lab_json(cli, g, &r[i].cell, lab_effects[r[i].cell.effect],
+                            r[i].how == LAB_RAN ? &r[i].seen : NULL, cli_lab_verdict(&r[i]),
+                            (int)lab_judge(&r[i].expected));
     return code;
 }
 
@@ -315,8 +327,9 @@ static int conclude(const struct cli *cli, const struct lab_result *r, size_t n)
                         names[1], names[2], names[3], cli_lab_outcome(&r[i].seen, seen),
                         cli_lab_outcome(&r[i].expected, expected), r[i].why, r[i].text);
     }
-    cli_say(cli, "%zu cells as theory says, %zu differ, %zu not measured, %zu not run",
-            n - differ - broken - left, differ, broken, left);
+    size_t good = n - differ - broken - left;
+    cli_say(cli, "%zu cell%s as theory says, %zu differ, %zu not measured, %zu not run", good,
+            good == 1 ? "" : "s", differ, broken, left);
     return differ ? CLI_NO : broken ? CLI_AGAIN : CLI_OK;
 }
 
@@ -363,6 +376,31 @@ static const struct part {
              {"soak", cli_lab_soak, 1, false},
              {"handler", cli_lab_handler, 2, true}};
 
+/* An option that this part would not look at. */
+static int refuse_others(struct cli *cli, const struct lab_options *o, size_t part)
+{
+    enum { MATRIX = 1, SLIDE = 2, SOAK = 4, HANDLER = 8 };
+    const struct {
+        const char *name;
+        bool given;
+        unsigned parts;
+    } list[] = {{"--effect", o->has_effect, MATRIX | SLIDE},
+                {"--fault", o->has_fault, MATRIX},
+                {"--point", o->has_point, MATRIX | HANDLER},
+                {"--parallel", o->parallel != 0, MATRIX},
+                {"--jobs", o->jobs != 0, SOAK},
+                {"--for", o->lasting != 0, SOAK},
+                {"--kill-every", o->kill_every != 0, SOAK},
+                {"--check", o->check.len > 0, HANDLER},
+                {"--markdown", o->markdown, MATRIX}};
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(list); i++)
+        if (list[i].given && !(list[i].parts & 1U << part))
+            return cli_usage(cli, "emq lab%s%s does not take %s", *parts[part].name ? " " : "",
+                             parts[part].name, list[i].name);
+    return CLI_OK;
+}
+
 static int run_lab(struct cli *cli)
 {
     static struct lab_ground g;
@@ -376,7 +414,9 @@ static int run_lab(struct cli *cli)
             return cli_usage(cli, "one argument too many: \"%s\"", cli->args.words[p->words]);
         if (cli->args.rest && !p->rest)
             return cli_usage(cli, "a command goes with emq lab handler");
-        int code = cli_lab_open(cli, &g);
+        int code = refuse_others(cli, cli->options, i);
+        if (code == CLI_OK)
+            code = cli_lab_open(cli, &g);
         return code == CLI_OK ? cli_lab_close(cli, &g, p->run(cli, &g)) : code;
     }
     return cli_usage(cli, "\"%s\" is no part of the lab: slide, soak or handler", name);
@@ -413,7 +453,9 @@ const struct cli_verb cli_verb_lab = {
         "the server of --url, under\n"
         "a prefix of its own, of which nothing stays; or, with --server, on servers that it starts "
         "itself: the only ones that\n"
-        "it kills.\n\n"
+        "it kills. It never looks at EMQ_URL. What a lab that was killed left, the next one "
+        "removes: folders at once, keys on a\n"
+        "server when the lab has been dead for ten minutes.\n\n"
         "slide: draws the points with the verdicts of a kill under them, for one mode and "
         "strength; "
         "on a terminal the arrow\n"

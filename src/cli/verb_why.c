@@ -138,16 +138,18 @@ const struct cli_verb cli_verb_why = {
     .name = "why",
     .summary = "tell the life of a job, and why it ran more than once",
     .usage = "QUEUE ID",
-    .help = "In order: the add, each hand-out with its worker, host, process and fence, locks that "
-            "were lost, late\n"
-            "acknowledgements that were refused, doubts and how they were settled, what "
-            "administrators did, the end.\n"
-            "Below it a line for each attempt after the first says why it began.\n"
-            "\n"
-            "It is put together of the record, of the job's history and of the events that the "
-            "queue still has.\n"
-            "Hand-outs by workers of BullMQ are told by their events; only the last one names its "
-            "worker.",
+    .help =
+        "In order: the add, each hand-out with its worker, host, process and fence, locks that "
+        "were lost, late\n"
+        "acknowledgements that were refused, doubts and how they were settled, what "
+        "administrators did, the end.\n"
+        "Below it a line for each attempt after the first says why it began.\n"
+        "\n"
+        "It is put together of the record, of the job's history, of the markers of its effects and "
+        "of the events\n"
+        "that the queue still has. Hand-outs by workers of BullMQ are told by their events; only "
+        "the last one\n"
+        "names its worker.",
     .min_words = 2,
     .max_words = 2,
     .opens = true,

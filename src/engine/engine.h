@@ -537,7 +537,9 @@ struct emq__events_res {
 };
 
 /* The last exceptional entries of a job's life, oldest first: "refused" (LOST), "recovered", "retried" and "released"
- * (a hand-out that ended without an end of the job; who = its token), "admin", "note". */
+ * (a hand-out that ended without an end of the job; who = its token), "completed" and "failed" (one that ended the
+ * job; written when it is retried by hand), "doubt" and "redo" (who met the effect of an earlier hand-out in doubt,
+ * or took it over; detail = its step, a space, the token that had claimed it), "admin", "note". */
 enum { EMQ__HISTORY_MAX = 100 };
 struct emq__history_req {
     emq_str prefix, queue, id;

@@ -115,6 +115,8 @@ emq_status lab_ground_open(struct lab_ground *g, emq_error *err)
     char id[EMQ__RANDOM_ID_LEN + 1];
     int rc = lab_folder(g->where, g->dir);
 
+    if (rc == 0)
+        rc = lab_folder_claim(g->dir);
     if (rc)
         return failed(rc, g->where ? g->where : "no folder below TMPDIR", err);
     emq__random_id(id);
@@ -123,7 +125,9 @@ emq_status lab_ground_open(struct lab_ground *g, emq_error *err)
     (void)snprintf(g->prefix, sizeof g->prefix, cluster ? "{emq-lab-%s}" : "emq-lab-%s", id);
     if (!lab_self(g->exe))
         return failed(errno, "/proc/self/exe", err);
-    emq_status s = start_pay(g, err);
+    emq_status s = g->url ? lab_pulse_start(g->url, g->prefix, &g->pulse, err) : EMQ_OK;
+    if (s == EMQ_OK)
+        s = start_pay(g, err);
     if (s == EMQ_OK && g->program) {
         s = start_server(g, g->dir, false, &g->server_pid, err);
         server_url(g->dir, g->own_url);
@@ -135,7 +139,8 @@ emq_status lab_ground_close(struct lab_ground *g, emq_error *err)
 {
     emq_status s = EMQ_OK;
 
-    if (g->url && g->prefix[0]) {
+    lab_pulse_stop(g->pulse);
+    if (g->pulse) {
         const emq_open_opts o = {.size = sizeof o, .prefix = emq_cstr(g->prefix)};
         emq_client *c;
         s = emq_open(&c, emq_cstr(g->url), &o, err);

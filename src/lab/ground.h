@@ -7,6 +7,7 @@
 #define EMQ_LAB_GROUND_H
 
 #include "lab/actor.h"
+#include "lab/leavings.h"
 
 struct lab_ground {
     const char *url;     /* a server's; NULL = files */
@@ -17,7 +18,8 @@ struct lab_ground {
     char exe[LAB_PATH_MAX], dir[LAB_PATH_MAX], pay[LAB_PATH_MAX], prefix[64];
     char own_url[LAB_PATH_MAX];
     pid_t pay_pid, server_pid;
-    atomic_int stores; /* made so far */
+    struct lab_pulse *pulse; /* with url */
+    atomic_int stores;       /* made so far */
 };
 
 /* url and program are set. EMQ_OK, EMQ_E_SYSTEM, EMQ_E_UNAVAIL and other failures of the store. The payment server

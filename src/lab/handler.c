@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 enum { HOUR_MS = 3600 * 1000, ARGS_MAX = 24 };
+enum { UNSTARTABLE = 78 }; /* the exit code of emq work */
 
 static const char *const modes[] = {"at-least-once", "at-most-once", "fire-and-forget"};
 
@@ -135,8 +136,10 @@ static emq_status works_off(struct run *x)
 
     if (end == LAB_KILLED || end == LAB_EXITED)
         x->pid = 0;
-    return end == LAB_EXITED && status <= 1 ? EMQ_OK
-                                            : failed(x, "the second worker did not end well");
+    if (end == LAB_EXITED && status <= 1)
+        return EMQ_OK;
+    x->h->unstartable = end == LAB_EXITED && status == UNSTARTABLE;
+    return failed(x, x->h->unstartable ? "the program" : "the second worker did not end well");
 }
 
 /* ---- one job ----------------------------------------------------------------------------- */

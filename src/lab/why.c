@@ -6,12 +6,13 @@
 #include "lab/why_read.h"
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/str.h"
 
 const char *emq__handout_end_name(enum emq__handout_end end)
 {
     static const char *const names[] = {"unknown", "running",  "completed", "failed",
-                                        "retried", "released", "lost"};
+                                        "retried", "released", "killed",    "lost"};
 
     return names[end];
 }
@@ -80,12 +81,20 @@ static struct emq__handout *handout_of_fence(const struct why *w, int64_t fence)
     return NULL;
 }
 
-struct emq__handout *emq__handout_of(const struct why *w, emq_str token)
+struct emq__handout *emq__handout_of(const struct why *w, const struct emq__trail *t)
 {
+    struct emq__handout *found = NULL;
     emq_str worker;
     int64_t fence;
 
-    return token_split(token, &worker, &fence) ? handout_of_fence(w, fence) : NULL;
+    if (is(t, "admin") || is(t, "note"))
+        return NULL;
+    if (token_split(t->who, &worker, &fence))
+        return handout_of_fence(w, fence);
+    for (size_t i = 0; i < w->out->n_handouts && w->out->handouts[i].at_ms <= t->at_ms; i++)
+        if (w->out->handouts[i].fence == 0)
+            found = &w->out->handouts[i];
+    return found;
 }
 
 static int by_begin(const void *a, const void *b)
@@ -94,6 +103,8 @@ static int by_begin(const void *a, const void *b)
 
     if (x->at_ms != y->at_ms)
         return x->at_ms < y->at_ms ? -1 : 1;
+    if (x->event && y->event)
+        return (x->event > y->event) - (x->event < y->event);
     return (x->fence > y->fence) - (x->fence < y->fence);
 }
 
@@ -136,20 +147,37 @@ static emq_status find_handouts(struct why *w)
 
 /* ---- how they ended ---------------------------------------------------------------------- */
 
+static bool failed_by_sweep(emq_str reason)
+{
+    return emq__str_is(reason, EMQ__TEXT_STALLED) || emq__str_is(reason, EMQ__TEXT_AT_MOST_ONCE);
+}
+
+/* As which end a line of the history counts; EMQ__END_UNKNOWN: it is of none. */
+static enum emq__handout_end end_named(const struct emq__trail *t)
+{
+    if (is(t, "recovered"))
+        return emq__str_is(t->detail, EMQ__TEXT_LOCK_ENDED) ? EMQ__END_LOST : EMQ__END_KILLED;
+    if (is(t, "failed"))
+        return failed_by_sweep(t->detail) ? EMQ__END_LOST : EMQ__END_FAILED;
+    return is(t, "retried")     ? EMQ__END_RETRIED
+           : is(t, "released")  ? EMQ__END_RELEASED
+           : is(t, "completed") ? EMQ__END_COMPLETED
+                                : EMQ__END_UNKNOWN;
+}
+
 static void end_by_history(struct why *w, struct emq__trail *t)
 {
-    struct emq__handout *h = emq__handout_of(w, t->who);
+    struct emq__handout *h = emq__handout_of(w, t);
+    enum emq__handout_end end = end_named(t);
     static const char word[] = "renewals had stopped for ";
 
     if (h && is(t, "refused")) {
         if (!h->refused_at_ms)
             h->refused_at_ms = t->at_ms;
-    } else if (h && (is(t, "retried") || is(t, "released") || is(t, "recovered"))) {
-        h->end = is(t, "retried")    ? EMQ__END_RETRIED
-                 : is(t, "released") ? EMQ__END_RELEASED
-                                     : EMQ__END_LOST;
+    } else if (h && end != EMQ__END_UNKNOWN && h->end == EMQ__END_UNKNOWN) {
+        h->end = end;
         h->ended_at_ms = t->at_ms;
-        h->reason = h->end == EMQ__END_RETRIED ? t->detail : EMQ_STR_LIT("");
+        h->reason = end == EMQ__END_LOST ? EMQ_STR_LIT("") : t->detail;
     } else if (is(t, "note") && emq__str_starts(t->detail, word)) {
         /* By the worker's name: of its last hand-out before that came too late. */
         for (size_t i = w->out->n_handouts; i-- > 0;) {
@@ -163,19 +191,16 @@ static void end_by_history(struct why *w, struct emq__trail *t)
     }
 }
 
-static bool failed_by_sweep(emq_str reason)
-{
-    return emq__str_is(reason, EMQ__TEXT_STALLED) || emq__str_is(reason, EMQ__TEXT_AT_MOST_ONCE);
-}
-
 static void end_by_event(struct emq__handout *h, const struct emq__trail *t)
 {
     if (is(t, "stalled"))
         h->end = EMQ__END_LOST;
     else if (is(t, "completed"))
         h->end = EMQ__END_COMPLETED;
-    else if (is(t, "failed") && h->end != EMQ__END_LOST)
-        h->end = failed_by_sweep(t->detail) ? EMQ__END_LOST : EMQ__END_FAILED;
+    else if (is(t, "failed"))
+        h->end = failed_by_sweep(t->detail) ? EMQ__END_LOST
+                 : h->end == EMQ__END_LOST  ? EMQ__END_KILLED
+                                            : EMQ__END_FAILED;
     else if (h->end == EMQ__END_UNKNOWN && (is(t, "delayed") || is(t, "waiting")))
         h->end = EMQ__END_RETRIED;
     else
@@ -185,17 +210,58 @@ static void end_by_event(struct emq__handout *h, const struct emq__trail *t)
         h->reason = t->detail;
 }
 
-/* Its events until the next hand-out begins. */
+/* Its events until the next hand-out begins: by their places, since much may happen in a millisecond. */
 static void end_by_events(struct why *w, size_t i)
 {
     struct emq__handout *h = &w->out->handouts[i];
-    int64_t until = i + 1 < w->out->n_handouts ? w->out->handouts[i + 1].at_ms : INT64_MAX;
+    const struct emq__handout *next = i + 1 < w->out->n_handouts ? h + 1 : NULL;
+    size_t to = next && next->event ? next->event - 1 : w->trails.n;
     bool known = h->end != EMQ__END_UNKNOWN;
 
-    for (size_t k = 0; !known && k < w->trails.n; k++) {
+    for (size_t k = h->event; !known && k < to; k++) {
         const struct emq__trail *t = &w->trails.list[k];
-        if (t->event && t->at_ms >= h->at_ms && t->at_ms <= until && !is(t, "active"))
+        if (t->event && t->at_ms >= h->at_ms && (!next || t->at_ms <= next->at_ms) &&
+            !is(t, "active"))
             end_by_event(h, t);
+    }
+}
+
+static emq_str first_line(emq_str text)
+{
+    const char *end = text.len ? memchr(text.ptr, '\n', text.len) : NULL;
+    emq_str line = end ? emq_strn(text.ptr, (size_t)(end - text.ptr)) : text;
+
+    return emq__str_starts(line, "Error: ") ? emq_strn(line.ptr + 7, line.len - 7) : line;
+}
+
+/* Why attempts of BullMQ's workers failed: the event of a retry does not tell it, but the record keeps a trace
+ * of each failure, and the last ones are the last attempts'. */
+static void reasons_of_guests(struct why *w)
+{
+    struct emq__why *out = w->out;
+    emq_str text = out->job ? out->job->failed_reason : EMQ_STR_LIT(""), key;
+    struct emq__json all = {0}, v;
+    size_t n = 0, at = 0;
+
+    if (out->job && out->job->stacktrace.len && emq__json_valid(out->job->stacktrace, NULL))
+        all = emq__json_root(out->job->stacktrace);
+    while (all.type == EMQ__JSON_ARRAY && emq__json_next(all, &at, &key, &v))
+        n++;
+    for (size_t i = out->n_handouts; i-- > 0;) {
+        struct emq__handout *h = &out->handouts[i];
+        if (h->end != EMQ__END_RETRIED && h->end != EMQ__END_FAILED)
+            continue;
+        at = 0;
+        for (size_t k = 0; k < n; k++)
+            (void)emq__json_next(all, &at, &key, &v);
+        if (n > 0 && emq__json_str(v, w->mem, &text))
+            text = first_line(text);
+        if (h->reason.len == 0)
+            h->reason = emq__detail(text);
+        else if (n == 0 || !emq__str_eq(emq__detail(text), h->reason))
+            continue; /* ours, which left no trace */
+        n -= n > 0;
+        text = EMQ_STR_LIT("");
     }
 }
 
@@ -209,6 +275,7 @@ static void find_ends(struct why *w)
             end_by_history(w, &w->trails.list[i]);
     for (size_t i = 0; i < out->n_handouts; i++)
         end_by_events(w, i);
+    reasons_of_guests(w);
     if (!j || out->n_handouts == 0)
         return;
     struct emq__handout *last = &out->handouts[out->n_handouts - 1];
@@ -269,6 +336,9 @@ static emq_str because(struct why *w, const struct emq__handout *p, const struct
         return emq__arena_printf(w->mem, "attempt %d began because attempt %d failed%s%.*s",
                                  h->attempt, p->attempt, p->reason.len ? ": " : "",
                                  EMQ_STR_ARG(p->reason));
+    if (p->end == EMQ__END_KILLED)
+        return emq__arena_printf(w->mem, "attempt %d began because attempt %d broke off: %.*s",
+                                 h->attempt, p->attempt, EMQ_STR_ARG(p->reason));
     if (p->end == EMQ__END_RELEASED)
         return emq__arena_printf(w->mem, "attempt %d began because attempt %d was given back",
                                  h->attempt, p->attempt);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The life of one job, put together of its record, its history and the events that are left: what happened
+ * The life of one job, put together of its record, its history, its markers and the events that are left: what happened
  * in which order, each hand-out with its end, and why there was more than one. Also of jobs that BullMQ's
  * workers have touched: of those only the last hand-out names its worker.
  */
@@ -16,7 +16,8 @@ enum emq__handout_end {
     EMQ__END_FAILED, /* for good */
     EMQ__END_RETRIED,
     EMQ__END_RELEASED,
-    EMQ__END_LOST /* its lock ended, a sweep took the job back or failed it */
+    EMQ__END_KILLED, /* it broke off: its program was killed by somebody else */
+    EMQ__END_LOST    /* its lock ended, a sweep took the job back or failed it */
 };
 const char *emq__handout_end_name(enum emq__handout_end end);
 
@@ -35,9 +36,10 @@ struct emq__handout {
 
 struct emq__why_entry {
     int64_t at_ms;
-    const char
-        *what;   /* added, taken, recovered, retried, released, refused, admin, note, or an event */
-    emq_str who; /* worker, token or administrator */
+    const char *
+        what; /* added, taken, recovered, retried, released, refused, claimed, doubt, redo, done, admin,
+                    note, or an event */
+    emq_str who;     /* worker, token or administrator */
     emq_str text;    /* a line for people */
     int32_t attempt; /* 0 = of none */
 };

@@ -66,6 +66,30 @@ static emq_status read_history(emq_client *c, emq_str queue, emq_str id, struct 
     return s == EMQ_NOT_FOUND ? EMQ_OK : s;
 }
 
+/* What is known of its effects, as two lines each: claimed, and done. */
+static emq_status read_markers(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
+                               const struct emq__job *job, struct emq__trails *t, emq_error *err)
+{
+    struct emq__markers_req req = {.prefix = c->prefix, .queue = queue, .id = id, .limit = PAGE};
+    struct emq__markers_res res;
+    emq_status s = c->e->ops->markers(c->e, &req, &res, mem, err);
+
+    for (size_t i = 0; s == EMQ_OK && i < res.n; i++) {
+        const struct emq__marker *m = &res.markers[i];
+        struct emq__trail line = {m->claimed_at_ms, EMQ_STR_LIT("claimed"), .who = m->token,
+                                  .detail = m->step};
+        if (m->timestamp_at_ms != job->timestamp_at_ms || m->token.len == 0)
+            continue; /* of a former job, or told by the administrator's line */
+        s = emq__trail_add(t, line, mem, err);
+        if (s != EMQ_OK || !m->done_at_ms)
+            continue;
+        line.at_ms = m->done_at_ms;
+        line.what = EMQ_STR_LIT("done");
+        s = emq__trail_add(t, line, mem, err);
+    }
+    return s == EMQ_NOT_FOUND ? EMQ_OK : s;
+}
+
 static int64_t event_ms(emq_str id)
 {
     int64_t ms;
@@ -165,6 +189,8 @@ emq_status emq__why_read(emq_client *c, emq_str queue, emq_str id, struct emq__a
         s = read_events(c, queue, id, mem, out->job, trails, &out->whole, err);
     if (s == EMQ_OK && out->job)
         s = read_history(c, queue, id, mem, trails, err);
+    if (s == EMQ_OK && out->job)
+        s = read_markers(c, queue, id, mem, out->job, trails, err);
     if (s == EMQ_OK && out->job)
         s = count_logs(c, queue, id, &out->logs, err);
     return s;

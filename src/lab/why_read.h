@@ -40,8 +40,9 @@ static inline bool is(const struct emq__trail *t, const char *what)
 emq_status emq__why_read(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
                          struct emq__why *out, struct emq__trails *trails, emq_error *err);
 
-/* The hand-out that a token names; NULL: none is known. */
-struct emq__handout *emq__handout_of(const struct why *w, emq_str token);
+/* The hand-out that a line of the history is of: its token's, or without one the last by a worker of BullMQ.
+ * NULL: none, or none that is known. */
+struct emq__handout *emq__handout_of(const struct why *w, const struct emq__trail *t);
 /* Fills entries. */
 emq_status emq__why_tell(struct why *w);
 

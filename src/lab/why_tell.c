@@ -71,12 +71,88 @@ static bool say_handout(struct why *w, const struct emq__handout *h)
     return entry_add(w, h->at_ms, "taken", h->worker, h->attempt, text);
 }
 
+/* The step that such a line begins with, and what stands behind it. */
+static emq_str split_step(emq_str detail, emq_str *rest)
+{
+    const char *space = detail.len ? memchr(detail.ptr, ' ', detail.len) : NULL;
+    size_t n = space ? (size_t)(space - detail.ptr) : detail.len;
+
+    *rest = space ? emq_strn(space + 1, detail.len - n - 1) : EMQ_STR_LIT("");
+    return emq_strn(detail.ptr, n);
+}
+
+/* "effect settle KEY ANSWER" and "effect forget KEY", as an act on an effect names itself. */
+static emq_str administered(struct why *w, const struct emq__trail *t)
+{
+    static const char settle[] = "effect settle ", forget[] = "effect forget ";
+    size_t skip = sizeof settle - 1;
+    emq_str d = t->detail;
+
+    if (!emq__str_starts(d, settle) && !emq__str_starts(d, forget))
+        return emq__arena_printf(w->mem, "%.*s by %.*s", EMQ_STR_ARG(d), EMQ_STR_ARG(t->who));
+    emq_str answer, key = split_step(emq_strn(d.ptr + skip, d.len - skip), &answer);
+    if (emq__str_starts(d, forget))
+        return emq__arena_printf(w->mem, "the effect %.*s was settled as not done by %.*s",
+                                 EMQ_STR_ARG(key), EMQ_STR_ARG(t->who));
+    return emq__arena_printf(w->mem, "the effect %.*s was settled as done by %.*s%s%.*s",
+                             EMQ_STR_ARG(key), EMQ_STR_ARG(t->who), answer.len ? ": " : "",
+                             EMQ_STR_ARG(answer));
+}
+
+/* An effect that an earlier hand-out had claimed and not ended. */
+static emq_str of_doubt(struct why *w, const struct emq__trail *t)
+{
+    struct emq__trail claim = {.what = t->what};
+    emq_str key = split_step(t->detail, &claim.who);
+    const struct emq__handout *h = emq__handout_of(w, &claim);
+    emq_str whose = h ? emq__arena_printf(w->mem, "attempt %d", h->attempt) : claim.who;
+
+    if (!whose.ptr)
+        return whose;
+    return is(t, "redo")
+               ? emq__arena_printf(w->mem,
+                                   "claimed the effect %.*s anew, to be done again: it was in "
+                                   "doubt since %.*s",
+                                   EMQ_STR_ARG(key), EMQ_STR_ARG(whose))
+               : emq__arena_printf(w->mem,
+                                   "the effect %.*s is in doubt: %.*s claimed it and did not say "
+                                   "how it ended",
+                                   EMQ_STR_ARG(key), EMQ_STR_ARG(whose));
+}
+
+/* What follows "attempt 1: ": around the line's detail. */
+static emq_str of_handout(struct why *w, const struct emq__trail *t)
+{
+    static const struct {
+        const char *what, *before, *after;
+    } said[] = {
+        {"refused", "", " came too late and was refused: another owns the job or it has ended"},
+        {"retried", "failed, to be tried again: ", ""},
+        {"failed", "failed for good: ", ""},
+        {"released", "given back, not charged", ""},
+        {"completed", "completed", ""},
+        {"claimed", "claimed the effect ", ""},
+        {"done", "the effect ", " is recorded as done"},
+        {"recovered", "broke off, the job went back: ", ""},
+    };
+    size_t i = 0;
+
+    if (is(t, "doubt") || is(t, "redo"))
+        return of_doubt(w, t);
+    if (is(t, "recovered") && emq__str_is(t->detail, EMQ__TEXT_LOCK_ENDED))
+        return EMQ_STR_LIT("its lock had ended; a sweep took the job back");
+    while (i + 1 < EMQ_ARRAY_LEN(said) && !is(t, said[i].what))
+        i++;
+    return emq__arena_printf(w->mem, "%s%.*s%s", said[i].before, EMQ_STR_ARG(t->detail),
+                             said[i].after);
+}
+
 static bool say_history(struct why *w, const struct emq__trail *t)
 {
-    static const char *const whats[] = {"refused",  "recovered", "retried",
-                                        "released", "admin",     "note"};
-    const struct emq__handout *h =
-        is(t, "admin") || is(t, "note") ? NULL : emq__handout_of(w, t->who);
+    static const char *const whats[] = {"refused", "recovered", "retried", "released",
+                                        "failed",  "completed", "claimed", "done",
+                                        "doubt",   "redo",      "admin"};
+    const struct emq__handout *h = emq__handout_of(w, t);
     int32_t n = h ? h->attempt : 0;
     const char *what = "note";
     emq_str text;
@@ -84,26 +160,15 @@ static bool say_history(struct why *w, const struct emq__trail *t)
     for (size_t i = 0; i < EMQ_ARRAY_LEN(whats); i++)
         if (is(t, whats[i]))
             what = whats[i];
-    if (is(t, "refused"))
-        text = emq__arena_printf(
-            w->mem,
-            "attempt %d: %.*s came too late and was refused: another owns the job "
-            "or it has ended",
-            n, EMQ_STR_ARG(t->detail));
-    else if (is(t, "recovered"))
-        text = emq__arena_printf(w->mem,
-                                 "attempt %d: its lock had ended; a sweep took the job back", n);
-    else if (is(t, "retried"))
-        text = emq__arena_printf(w->mem, "attempt %d: failed, to be tried again: %.*s", n,
-                                 EMQ_STR_ARG(t->detail));
-    else if (is(t, "released"))
-        text = emq__arena_printf(w->mem, "attempt %d: given back, not charged", n);
-    else if (is(t, "admin"))
-        text =
-            emq__arena_printf(w->mem, "%.*s by %.*s", EMQ_STR_ARG(t->detail), EMQ_STR_ARG(t->who));
-    else
+    if (is(t, "admin"))
+        text = administered(w, t);
+    else if (emq__str_is(emq_cstr(what), "note"))
         text = emq__arena_printf(w->mem, "%.*s says: %.*s", EMQ_STR_ARG(t->who),
                                  EMQ_STR_ARG(t->detail));
+    else
+        text = of_handout(w, t);
+    if (h && text.ptr)
+        text = emq__arena_printf(w->mem, "attempt %d: %.*s", n, EMQ_STR_ARG(text));
     return entry_add(w, t->at_ms, what, t->who, n, text);
 }
 
@@ -133,30 +198,70 @@ static bool say_event(struct why *w, const struct emq__trail *t)
     return what && entry_add(w, t->at_ms, what, EMQ_STR_LIT(""), 0, text);
 }
 
-/* The history tells better what these events tell too. */
-static bool told_by_history(const struct why *w, const struct emq__trail *t)
-{
-    enum { NEAR_MS = 100 };
+enum { NEAR_MS = 100 };
 
-    if (!(is(t, "stalled") || (is(t, "waiting") && emq__str_is(t->prev, "active"))))
-        return false;
-    for (size_t i = 0; i < w->trails.n; i++) {
-        const struct emq__trail *h = &w->trails.list[i];
-        if (!h->event && (is(h, "recovered") || is(h, "retried") || is(h, "released")) &&
-            h->at_ms - t->at_ms < NEAR_MS && t->at_ms - h->at_ms < NEAR_MS)
+static bool near(const struct emq__trail *a, const struct emq__trail *b)
+{
+    return a->at_ms - b->at_ms < NEAR_MS && b->at_ms - a->at_ms < NEAR_MS;
+}
+
+/* Does another line tell this one too, and better? */
+static bool told(const struct why *w, const struct emq__trail *t)
+{
+    bool back =
+        t->event && (is(t, "stalled") || (is(t, "waiting") && emq__str_is(t->prev, "active")));
+    bool end = !t->event && (is(t, "completed") || is(t, "failed"));
+    bool claim = !t->event && is(t, "claimed");
+    emq_str rest;
+
+    for (size_t i = 0; (back || end || claim) && i < w->trails.n; i++) {
+        const struct emq__trail *o = &w->trails.list[i];
+        if ((back && !o->event && near(o, t) &&
+             (is(o, "recovered") || is(o, "retried") || is(o, "released"))) ||
+            (end && o->event && near(o, t) && emq__str_eq(o->what, t->what)) ||
+            (claim && is(o, "redo") && emq__str_eq(o->who, t->who) &&
+             emq__str_eq(split_step(o->detail, &rest), t->detail)))
             return true;
     }
     return false;
 }
 
-/* Insertion keeps the order of what happened in one millisecond. */
+static bool is_one_of(const struct emq__why_entry *e, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (emq__str_is(emq_cstr(e->what), names[i]))
+            return true;
+    return false;
+}
+
+/* In one millisecond: does x come before y, which was told first? */
+static bool goes_before(const struct emq__why_entry *x, const struct emq__why_entry *y)
+{
+    static const char *const taken[] = {"taken"}, *const ends[] = {"completed", "failed"},
+                             *const effects[] = {"claimed", "doubt", "redo", "done"};
+
+    if (x->attempt == 0)
+        return false;
+    if (is_one_of(y, taken, 1))
+        return y->attempt > x->attempt;
+    return is_one_of(x, taken, 1)     ? y->attempt >= x->attempt
+           : is_one_of(x, effects, 4) ? is_one_of(y, ends, 2)
+                                      : false;
+}
+
+/* Insertion keeps the order of what happened in one millisecond, as far as the events tell it; what the history
+ * tells of an attempt stands before the next one and before its end. */
 static void sort_entries(struct emq__why_entry *e, size_t n)
 {
     for (size_t i = 1; i < n; i++) {
         struct emq__why_entry x = e[i];
         size_t k = i;
-        for (; k > 0 && e[k - 1].at_ms > x.at_ms; k--)
-            e[k] = e[k - 1];
+        while (k > 0 && e[k - 1].at_ms > x.at_ms)
+            k--;
+        for (size_t j = k; j > 0 && e[j - 1].at_ms == x.at_ms; j--)
+            if (goes_before(&x, &e[j - 1]))
+                k = j - 1;
+        memmove(&e[k + 1], &e[k], (i - k) * sizeof *e);
         e[k] = x;
     }
 }
@@ -179,14 +284,14 @@ emq_status emq__why_tell(struct why *w)
         } else if (is(t, "added")) {
             ok = say_added(w, t);
             added = true;
-        } else if (!told_by_history(w, t)) {
+        } else if (!told(w, t)) {
             ok = say_event(w, t);
         }
     }
     if (ok && !added && out->job)
         ok = say_added(w, NULL);
     for (size_t i = 0; ok && i < w->trails.n; i++)
-        if (!w->trails.list[i].event)
+        if (!w->trails.list[i].event && !told(w, &w->trails.list[i]))
             ok = say_history(w, &w->trails.list[i]);
     for (size_t i = 0; ok && i < out->n_handouts; i++)
         if (!out->handouts[i].event)

@@ -65,6 +65,20 @@ emq_str emq__detail(emq_str text)
     return emq_strn(text.ptr, n);
 }
 
+emq_str emq__effect_detail(const char *what, emq_str step, const struct emq__payload *answer,
+                           char out[EMQ__DETAIL_MAX + 1])
+{
+    emq_str shown = answer->kind == EMQ__KIND_BYTES ? EMQ_STR_LIT("") : emq__detail(answer->bytes);
+    char all[2 * EMQ__DETAIL_MAX];
+    int n = snprintf(all, sizeof all, "%s%s%.*s%s%.*s", what, *what ? " " : "", EMQ_STR_ARG(step),
+                     shown.len ? " " : "", EMQ_STR_ARG(shown));
+    size_t len = (size_t)n < sizeof all ? (size_t)n : sizeof all - 1;
+    emq_str detail = emq__detail(emq_strn(all, len));
+
+    memcpy(out, detail.ptr, detail.len);
+    return emq_strn(out, detail.len);
+}
+
 void emq__token_format(emq_str worker, int64_t fence, char out[EMQ_TOKEN_MAX + 1])
 {
     int n = worker.len > EMQ_WORKER_NAME_MAX ? EMQ_WORKER_NAME_MAX : (int)worker.len;

@@ -84,11 +84,15 @@ void emq__stack_append(emq_str json, emq_str trace, int64_t limit, struct emq__b
  * bytes. */
 enum { EMQ__DETAIL_MAX = 200 };
 emq_str emq__detail(emq_str text);
+/* The same of an act on an effect: what (may be ""), step and the answer, if it is text, with a space between. */
+emq_str emq__effect_detail(const char *what, emq_str step, const struct emq__payload *answer,
+                           char out[EMQ__DETAIL_MAX + 1]);
 
 /* Texts that end up as data; the first two are BullMQ's. */
 #define EMQ__TEXT_STALLED      "job stalled more than allowable limit"
 #define EMQ__TEXT_AT_MOST_ONCE "at-most-once: the worker that took it died"
 #define EMQ__TEXT_CANCELLED    "cancelled"
+#define EMQ__TEXT_LOCK_ENDED   "the lock had ended" /* of a history */
 #define EMQ__TEXT_DAMAGED      "undecodable: the data of this record is missing or of no known kind"
 
 #endif

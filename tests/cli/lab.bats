@@ -63,6 +63,53 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
     nothing_left
 }
 
+@test "an option that a part would not look at is refused" {
+    refused() {
+        local option=$1
+        shift
+        expect 64 lab "$@"
+        says "does not take $option"
+    }
+    refused --jobs --jobs 5
+    refused --check --check true
+    refused --for --for 2s
+    refused --kill-every --kill-every 1s
+    refused --markdown slide --markdown
+    refused --point slide --point P1
+    refused --fault slide --fault kill
+    refused --effect soak --effect inbox
+    refused --parallel soak --parallel 2
+    refused --fault handler --fault kill --check 'echo 1' -- true
+    nothing_left
+}
+
+@test "a store that can't be reached, a URL that is none and a program that can't be started have their exit codes" {
+    expect 69 lab --url redis://127.0.0.1:1 --point P0
+    [ "$(wc -l <<<"$stderr")" = 1 ] || { echo "$stderr" >&2; return 1; }
+    expect 64 lab --url foo://x --point P0
+    expect 78 lab handler --check 'echo 1' -- /no/such
+    says /no/such
+    nothing_left
+}
+
+@test "EMQ_URL is left alone, and the lab says so" {
+    expect 0 env EMQ_URL=redis://127.0.0.1:1 TMPDIR="$BOX" emq lab --mode at-least-once --effect plain --point P3 --fault kill
+    says "EMQ_URL is left alone"
+    says "1 cell as theory says"
+}
+
+@test "what a killed lab left in its folder the next one removes, and nothing of one that lives" {
+    TMPDIR=$BOX emq lab >out 2>err 3>&- &
+    until_true compgen -G "$BOX/emq-lab-*/0/queue.db"
+    dead=$(compgen -G "$BOX/emq-lab-*")
+    expect 0 lab --mode at-least-once --effect plain --point P3 --fault kill
+    [ -d "$dead" ]
+    kill -9 $!
+    wait $! || :
+    expect 0 lab --mode at-least-once --effect plain --point P3 --fault kill
+    [ ! -e "$dead" ]
+}
+
 @test "an interrupt ends it, and nothing stays" {
     TMPDIR=$BOX emq lab >out 2>err &
     until_true compgen -G "$BOX/emq-lab-*/3/queue.db"
@@ -86,13 +133,41 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
     server_test() {
         redis-cli -u "$EMQ_TEST_SERVER" set mine 1
         emq lab --url "$EMQ_TEST_SERVER" --mode at-least-once --effect transactional || return
-        [ "$(redis-cli -u "$EMQ_TEST_SERVER" keys '*')" = mine ]
+        [ "$(redis-cli -u "$EMQ_TEST_SERVER" keys '*')" = mine ] || return
+        emq lab --url "$EMQ_TEST_SERVER" --mode at-least-once --effect transactional --json >json
+        [ "$(jq -s 'map(select(.verdict == "not run" and .deliveries == null)) | length' json)" = 1 ]
     }
     export -f server_test
     export TMPDIR=$BOX
     expect 0 "$EMQ_DIR/tests/lib/with_server" redis bash -c server_test
     [[ $output == *"P3 "*"server"*"not run"* ]] || { echo "$output" >&2; return 1; }
     says "1 not run"
+}
+
+@test "what a killed lab left on a server goes when its mark has ended, and nothing else" {
+    server_test() {
+        keys() { redis-cli -u "$EMQ_TEST_SERVER" keys "$1" | sort | paste -sd' '; }
+        one() { emq lab --url "$EMQ_TEST_SERVER" --mode at-least-once --effect plain --point P3 --fault kill; }
+        living=emq-lab-aaaaaaaaaaaaaaaaaaaa
+        for key in $living-alive $living:q0:meta emq-lab-mine mine:emq-lab-x; do
+            redis-cli -u "$EMQ_TEST_SERVER" set "$key" 1
+        done
+        before=$(keys '*')
+        emq lab --url "$EMQ_TEST_SERVER" >/dev/null 2>&1 3>&- &
+        until [ "$(redis-cli -u "$EMQ_TEST_SERVER" dbsize)" -gt 20 ]; do sleep 0.05; done
+        kill -9 $!
+        wait $! || :
+        mark=$(keys 'emq-lab-*-alive' | tr ' ' '\n' | grep -v $living)
+        [ "$(redis-cli -u "$EMQ_TEST_SERVER" pttl "$mark")" -gt 1000 ] || return
+        one || return
+        [ -n "$(keys "${mark%-alive}*")" ] || return
+        redis-cli -u "$EMQ_TEST_SERVER" del "$mark"
+        one || return
+        [ "$(keys '*')" = "$before" ] || { keys '*' >&2; return 1; }
+    }
+    export -f server_test
+    export TMPDIR=$BOX
+    expect 0 "$EMQ_DIR/tests/lib/with_server" redis bash -c server_test
 }
 
 @test "the slide is a line of the points with a verdict under each" {

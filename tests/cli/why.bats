@@ -132,3 +132,94 @@ swept() { until_true sh -c 'emq sweep q >/dev/null; [ "$(emq stats q --json | jq
     expect 0 emq why q a
     [[ $output == *"attempt 2: taken by nodejs, a worker of BullMQ"* ]]
 }
+
+@test "a hand-out that ended the job keeps its worker, host, process and fence when the job is retried by hand" {
+    emq add q 1 --id a >/dev/null
+    emq work q --exit-when-empty -- true
+    before=$(why a '.handouts[0] | [.worker, .host, .pid, .fence, .end, .endedAt] | @csv')
+    emq retry q a >/dev/null
+    expect 1 emq work q --exit-when-empty -- sh -c 'exit 65'
+    failed=$(why a '.handouts[1] | [.worker, .host, .pid, .fence, .end, .endedAt] | @csv')
+    emq retry q a >/dev/null
+    is "$(why a '.handouts[0] | [.worker, .host, .pid, .fence, .end, .endedAt] | @csv')" "$before"
+    hand_out
+    is "$(why a '.handouts[0] | [.worker, .host, .pid, .fence, .end, .endedAt] | @csv')" "$before"
+    is "$(why a '.handouts[1] | [.worker, .host, .pid, .fence, .end, .endedAt] | @csv')" "$failed"
+    is "$(ends a)" "completed failed running"
+    is "$(why a '.handouts[1].reason')" "exited with 65"
+    is "$(why a '[.life[].what | select(. == "completed" or . == "failed")] | join(" ")')" "completed failed"
+}
+
+@test "a program that was killed is why the next attempt began, not the end of a lock" {
+    emq add q 1 --id a >/dev/null
+    expect 1 emq work q --exit-when-empty -- sh -c 'mkdir m 2>/dev/null && kill -9 $$; exit 65'
+    is "$(ends a)" "killed failed"
+    [[ $(because a) == "attempt 2 began because attempt 1 broke off: killed by signal 9 "* ]]
+    emq retry q a >/dev/null
+    emq work q --exit-when-empty -- true
+    is "$(ends a)" "killed failed completed"
+    [[ $(because a) == *"; attempt 3 began because "*" asked for it after attempt 2 had ended (failed)" ]]
+    is "$(why a '[.life[] | select(.attempt == 1 or .attempt == 2) | "\(.what) \(.attempt)"] | join(", ")')" \
+        "taken 1, recovered 1, taken 2"
+}
+
+@test "what happened in one millisecond is told in its order" {
+    emq add q 1 --id a --backoff none --attempts 20 >/dev/null
+    emq work q --exit-when-empty -- sh -c '[ $EMQ_ATTEMPT = 20 ]'
+    is "$(why a '[.life[] | select(.attempt) | "\(.what) \(.attempt)"] | join(" ")')" \
+        "$(for i in $(seq 19); do printf 'taken %d retried %d ' "$i" "$i"; done)taken 20"
+}
+
+@test "an effect is told with who claimed it and that it is done" {
+    emq add q 1 --id a >/dev/null
+    emq work q --exit-when-empty -- emq effect run charge -- echo paid
+    is "$(why a '[.life[] | select(.what == "claimed" or .what == "done") | .text] | join("; ")')" \
+        "attempt 1: claimed the effect charge; attempt 1: the effect charge is recorded as done"
+    is "$(why a '.life[-1].what')" completed
+}
+
+effects_told() { why a '[.life[] | select(.what | IN("claimed", "doubt", "redo", "done", "admin")) | .text] | join("; ")'; }
+leaves_a_doubt() {
+    emq add q 1 --id a >/dev/null
+    expect 1 emq work q --exit-when-empty -- sh -c 'emq effect run charge -- sh -c "kill -9 \$\$"; exit 65'
+    emq retry q a >/dev/null
+}
+
+@test "an effect in doubt is told, and as what an administrator settled it" {
+    leaves_a_doubt
+    expect 1 emq work q --exit-when-empty -- emq effect run charge --policy park -- true
+    emq effect resolve q a charge --done MYRES
+    [[ $(effects_told) == "retry by "*"; attempt 2: the effect charge is in doubt: attempt 1 claimed it and did not say how it ended; the effect charge was settled as done by "*": MYRES" ]] ||
+        { effects_told >&2; return 1; }
+}
+
+@test "a doubt that was done again, and an effect that was forgotten, are told so" {
+    leaves_a_doubt
+    emq work q --exit-when-empty -- emq effect run charge --policy redo -- true
+    [[ $(effects_told) == "retry by "*"; attempt 2: the effect charge is in doubt: attempt 1 "*"; attempt 2: claimed the effect charge anew, to be done again: it was in doubt since attempt 1; attempt 2: the effect charge is recorded as done" ]] ||
+        { effects_told >&2; return 1; }
+    emq effect resolve q a charge --forget
+    [[ $(effects_told) == *"; the effect charge was settled as not done by "* ]] || { effects_told >&2; return 1; }
+}
+
+guest_takes() {
+    redis RPOPLPUSH emq:q:wait emq:q:active
+    redis HSET emq:q:a processedOn "$(($(date +%s%3N)))" pb nodejs ats "$1"
+    redis XADD emq:q:events '*' event active jobId a prev waiting
+}
+
+@test "an attempt of a BullMQ worker that died or failed is told with its number and its error" {
+    on_server || skip "needs a server"
+    emq add q 1 --id a --backoff none >/dev/null
+    guest_takes 1
+    redis HSET emq:q:a stacktrace '["Error: boom\n    at x.js:1"]' failedReason boom atm 1
+    redis LREM emq:q:active 0 a
+    redis RPUSH emq:q:wait a
+    redis XADD emq:q:events '*' event waiting jobId a prev active
+    guest_takes 2
+    until_true sh -c 'emq sweep q >/dev/null; [ "$(emq stats q --json | jq .waiting)" = 1 ]'
+    hand_out
+    is "$(ends a)" "retried lost running"
+    is "$(because a)" "attempt 2 began because attempt 1 failed: boom; attempt 3 began because the lock of attempt 2 ended unrenewed: its worker died or lost the store"
+    is "$(why a '.life[] | select(.what == "recovered") | .attempt')" 2
+}

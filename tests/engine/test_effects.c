@@ -243,6 +243,23 @@ ENGINE_TEST(what_is_in_doubt_or_busy_is_taken_over_by_the_hand_out_that_asks_for
     done_ok(t, j, "1");
 }
 
+ENGINE_TEST(who_meets_an_effect_in_doubt_or_takes_it_over_leaves_a_line_and_nobody_else)
+{
+    struct emq__job *j = add_and_take(t);
+    struct emq__mark_req req;
+
+    claim_fresh(t, j);
+    CHECK_INT(claim(t, j), EMQ__MARKER_BUSY);
+    CHECK_STR(last_history(t, j->id), "");
+    j = taken_again(t);
+    CHECK_INT(claim(t, j), EMQ__MARKER_IN_DOUBT);
+    CHECK_HAS(last_history(t, j->id), "\"what\":\"doubt\"");
+    CHECK_HAS(last_history(t, j->id), j->token.ptr);
+    req = mark_req(j, EMQ__MARK_TAKE_OVER);
+    CHECK_STATUS(mark_with(t, &req, NULL), EMQ_OK);
+    CHECK_HAS(last_history(t, j->id), "\"what\":\"redo\"");
+}
+
 ENGINE_TEST(a_take_over_of_what_is_free_is_a_claim_and_of_what_is_done_is_nothing)
 {
     struct emq__job *j = add_and_take(t);

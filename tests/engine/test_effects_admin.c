@@ -28,6 +28,7 @@ ENGINE_TEST(an_administrator_makes_an_effect_done_whatever_it_was)
     CHECK_HAS(last_history(t, j->id), "\"what\":\"admin\"");
     CHECK_HAS(last_history(t, j->id), "\"who\":\"ann\"");
     CHECK_HAS(last_history(t, j->id), "effect settle");
+    CHECK_HAS(last_history(t, j->id), " 2\""); /* what the answer is */
 }
 
 ENGINE_TEST(what_an_administrator_settles_its_claimer_no_longer_ends)

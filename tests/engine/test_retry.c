@@ -208,3 +208,42 @@ ENGINE_TEST(a_manual_lifo_retry_goes_to_the_front)
     CHECK_STATUS(CHANGE(t, "q", S("1"), .kind = EMQ__CHANGE_RETRY, .lifo = true), EMQ_OK);
     CHECK_IDS(t, "q", EMQ_WAITING, "1 2");
 }
+
+/* The history of job 1, of queue q. */
+static struct emq__history_res history_of(struct fx *t)
+{
+    const struct emq__history_req req = {FX_PREFIX, S("q"), S("1")};
+    struct emq__history_res res;
+
+    CHECK_STATUS(FX_CALL(t, history, &req, &res), EMQ_OK);
+    return res;
+}
+
+ENGINE_TEST(a_manual_retry_keeps_who_had_the_job_and_how_it_ended)
+{
+    must_add(t, "q", "x");
+    struct emq__job *j = must_take(t, "q");
+    settle_ok(t, j);
+    CHECK_INT(history_of(t).n, 0);
+    int64_t ended_ms = must_get(t, "q", S("1"))->finished_at_ms;
+    advance(t, 10000);
+    CHECK_STATUS(CHANGE(t, "q", S("1"), .kind = EMQ__CHANGE_RETRY, .admin = S("ann")), EMQ_OK);
+    struct emq__history_res res = history_of(t);
+    char at[40], who[EMQ_TOKEN_MAX + 20];
+
+    CHECK_INT(res.n, 2);
+    (void)snprintf(at, sizeof at, "{\"at\":%lld,", (long long)ended_ms);
+    (void)snprintf(who, sizeof who, "\"who\":\"%.*s\"", EMQ_STR_ARG(j->token));
+    CHECK_HAS(res.json[0], at);
+    CHECK_HAS(res.json[0], who);
+    CHECK_HAS(res.json[0], "\"what\":\"completed\"");
+    CHECK_HAS(res.json[1], "\"detail\":\"retry\"");
+}
+
+ENGINE_TEST(a_retry_of_a_job_that_was_cancelled_unrun_tells_of_no_hand_out)
+{
+    must_add(t, "q", "x");
+    CHECK_STATUS(CHANGE(t, "q", S("1"), .kind = EMQ__CHANGE_CANCEL), EMQ_OK);
+    CHECK_STATUS(CHANGE(t, "q", S("1"), .kind = EMQ__CHANGE_RETRY), EMQ_OK);
+    CHECK_INT(history_of(t).n, 0);
+}

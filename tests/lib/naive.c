@@ -220,11 +220,11 @@ bool nv_locked(const struct naive *n, const struct nv_job *job)
     return job->j.state == EMQ_ACTIVE && job->lock_end_at_ms > n->now_ms;
 }
 
-void nv_history(struct naive *n, struct nv_job *job, const char *what, emq_str who, emq_str detail)
+void nv_history_at(struct nv_job *job, int64_t at_ms, const char *what, emq_str who, emq_str detail)
 {
     struct emq__buf b;
     emq__buf_init(&b, 64 * 1024);
-    emq__buf_printf(&b, "{\"at\":%lld", (long long)n->now_ms);
+    emq__buf_printf(&b, "{\"at\":%lld", (long long)at_ms);
     emq__json_key(&b, "what");
     emq__json_quote(&b, emq_cstr(what));
     emq__json_key(&b, "who");
@@ -235,6 +235,11 @@ void nv_history(struct naive *n, struct nv_job *job, const char *what, emq_str w
     nv_lines_add(&job->history, emq__buf_view(&b));
     nv_lines_keep(&job->history, EMQ__HISTORY_MAX);
     emq__buf_free(&b);
+}
+
+void nv_history(struct naive *n, struct nv_job *job, const char *what, emq_str who, emq_str detail)
+{
+    nv_history_at(job, n->now_ms, what, who, detail);
 }
 
 /* ---- settings */

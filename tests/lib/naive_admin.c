@@ -25,6 +25,8 @@ static void set_progress(struct naive *n, struct nv_queue *q, struct nv_job *job
     nv_event_emit(n, q, &b);
 }
 
+static const char *const write_name[] = {"", "progress", "data", "log", "clear-logs", "note"};
+
 static emq_status do_write(struct naive *n, const struct emq__write_req *req,
                            struct emq__write_res *res, struct emq__arena *mem, emq_error *err)
 {
@@ -40,11 +42,11 @@ static emq_status do_write(struct naive *n, const struct emq__write_req *req,
         return EMQ_NOT_FOUND;
     if (req->auth.token.len &&
         (job->j.state != EMQ_ACTIVE || !emq__str_eq(job->j.token, req->auth.token))) {
-        nv_history(n, job, "refused", req->auth.token, EMQ_STR_LIT("write"));
+        nv_history(n, job, "refused", req->auth.token, emq_cstr(write_name[req->kind]));
         return EMQ_LOST;
     }
     if (!req->auth.token.len && req->kind != EMQ__WRITE_NOTE)
-        nv_history(n, job, "admin", req->auth.admin, EMQ_STR_LIT("write"));
+        nv_history(n, job, "admin", req->auth.admin, emq_cstr(write_name[req->kind]));
     switch (req->kind) {
     case EMQ__WRITE_PROGRESS: set_progress(n, q, job, req->value.bytes); break;
     case EMQ__WRITE_DATA:
@@ -126,8 +128,15 @@ static void retry_finished(struct naive *n, struct nv_queue *q, struct nv_job *j
 static int change_job(struct naive *n, struct nv_queue *q, struct nv_job *job,
                       const struct emq__change *c, bool quiet)
 {
+    static const char *const names[] = {"",      "delay",  "priority", "promote",
+                                        "retry", "remove", "cancel"};
+
+    if (c->kind == EMQ__CHANGE_RETRY && job->j.fence > 0 && job->j.processed_at_ms > 0)
+        nv_history_at(
+            job, job->j.finished_at_ms, emq_state_name(job->j.state), job->j.token,
+            emq__detail(job->j.state == EMQ_FAILED_STATE ? job->j.failed_reason : emq_cstr("")));
     if (c->admin.len)
-        nv_history(n, job, "admin", c->admin, EMQ_STR_LIT("change"));
+        nv_history(n, job, "admin", c->admin, emq_cstr(names[c->kind]));
     switch (c->kind) {
     case EMQ__CHANGE_DELAY:
         job->j.delay_ms = c->delay_ms;

@@ -366,7 +366,8 @@ int nv_stall(struct naive *n, struct nv_queue *q, struct nv_job *job, int64_t ma
         job->j.failed_reason = nv_put(&job->mem, reason);
     q->totals.recovered++;
     nv_place_line(n, q, job, true);
-    nv_history(n, job, "recovered", job->j.token, EMQ_STR_LIT("the lock had ended"));
+    nv_history(n, job, "recovered", job->j.token,
+               reason.len ? emq__detail(reason) : emq_cstr(EMQ__TEXT_LOCK_ENDED));
     nv_event(n, q, "waiting", job->j.id, "active");
     nv_event(n, q, "stalled", job->j.id, NULL);
     return job->j.state;

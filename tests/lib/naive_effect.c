@@ -100,6 +100,14 @@ static const char *kind_name(enum emq__mark_kind kind)
     return NULL;
 }
 
+static emq_str detail_of(const struct emq__mark_req *req, char out[EMQ__DETAIL_MAX + 1])
+{
+    const struct emq__payload none = {.bytes = EMQ_STR_LIT("")};
+
+    return emq__effect_detail(kind_name(req->kind), req->step,
+                              req->kind == EMQ__MARK_SETTLE ? &req->result : &none, out);
+}
+
 static int32_t state_for(const struct emq__marker *m, emq_str token)
 {
     if (!m)
@@ -161,9 +169,11 @@ static emq_status administer(struct naive *n, struct nv_queue *q, struct nv_job 
                              const struct emq__mark_req *req, struct emq__marker **m,
                              int32_t *state)
 {
+    char detail[EMQ__DETAIL_MAX + 1];
+
     if (req->kind == EMQ__MARK_FORGET && !*m)
         return EMQ_NOT_FOUND;
-    nv_history(n, job, "admin", req->auth.admin, emq_cstr(kind_name(req->kind)));
+    nv_history(n, job, "admin", req->auth.admin, detail_of(req, detail));
     if (req->kind == EMQ__MARK_FORGET) {
         nv_marker_drop(q, *m);
         *m = NULL;
@@ -200,6 +210,7 @@ static emq_status do_mark(struct naive *n, const struct emq__mark_req *req,
     struct nv_queue *q = nv_queue_find(n, req->prefix, req->queue);
     struct nv_job *job = nv_job_visible(q, req->id);
     emq_status s = check(req, err);
+    char detail[EMQ__DETAIL_MAX + 1];
 
     if (s != EMQ_OK)
         return s;
@@ -207,7 +218,7 @@ static emq_status do_mark(struct naive *n, const struct emq__mark_req *req,
         return EMQ_NOT_FOUND;
     bool admin = req->kind == EMQ__MARK_SETTLE || req->kind == EMQ__MARK_FORGET;
     if (!admin && (job->j.state != EMQ_ACTIVE || !emq__str_eq(job->j.token, req->auth.token))) {
-        nv_history(n, job, "refused", req->auth.token, emq_cstr(kind_name(req->kind)));
+        nv_history(n, job, "refused", req->auth.token, detail_of(req, detail));
         return EMQ_LOST;
     }
     forget_expired(n, q);
@@ -215,9 +226,18 @@ static emq_status do_mark(struct naive *n, const struct emq__mark_req *req,
     int32_t state = state_for(m, req->auth.token);
     if (admin)
         s = administer(n, q, job, req, &m, &state);
-    else if (req->kind == EMQ__MARK_CLAIM || req->kind == EMQ__MARK_TAKE_OVER)
+    else if (req->kind == EMQ__MARK_CLAIM || req->kind == EMQ__MARK_TAKE_OVER) {
+        bool doubt = state == EMQ__MARKER_IN_DOUBT;
+        char whose[EMQ_TOKEN_MAX + 1] = "";
+        if (doubt)
+            snprintf(whose, sizeof whose, "%.*s", EMQ_STR_ARG(m->token));
         s = claim(n, q, job, req, &m, &state);
-    else
+        if (doubt && s == EMQ_OK)
+            nv_history(n, job, state == EMQ__MARKER_FRESH ? "redo" : "doubt", req->auth.token,
+                       emq__effect_detail("", req->step,
+                                          &(struct emq__payload){EMQ__KIND_TEXT, emq_cstr(whose)},
+                                          detail));
+    } else
         s = end_claim(n, q, req, &m, &state);
     if (m)
         res->marker = copy(m, state, mem);

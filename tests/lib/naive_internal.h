@@ -118,6 +118,8 @@ struct nv_job **nv_sorted(const struct nv_queue *q, int state, size_t *count);
 int64_t nv_count(const struct nv_queue *q, int state);
 struct emq__job *nv_job_copy(struct naive *n, const struct nv_job *job, struct emq__arena *mem);
 bool nv_locked(const struct naive *n, const struct nv_job *job); /* under a live lock */
+void nv_history_at(struct nv_job *job, int64_t at_ms, const char *what, emq_str who,
+                   emq_str detail);
 void nv_history(struct naive *n, struct nv_job *job, const char *what, emq_str who, emq_str detail);
 
 /* ---- settings */

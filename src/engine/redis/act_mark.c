@@ -56,6 +56,8 @@ emq_status rd_mark(struct emq__engine *e, const struct emq__mark_req *req,
                    struct emq__mark_res *res, struct emq__arena *mem, emq_error *err)
 {
     const struct rd_reply *r;
+    const struct emq__payload none = {.bytes = EMQ_STR_LIT("")};
+    char detail[EMQ__DETAIL_MAX + 1];
     bool admin = is_admin(req->kind);
 
     *res = (struct emq__mark_res){0};
@@ -67,7 +69,8 @@ emq_status rd_mark(struct emq__engine *e, const struct emq__mark_req *req,
     rd_arg_str(a, admin ? (emq_str){0} : req->auth.token);
     rd_arg_str(a, req->auth.admin);
     rd_arg_i64(a, req->kind);
-    rd_arg_str(a, emq_cstr(kind_name(req->kind)));
+    rd_arg_str(a, emq__effect_detail(kind_name(req->kind), req->step,
+                                     req->kind == EMQ__MARK_SETTLE ? &req->result : &none, detail));
     rd_arg_str(a, req->step);
     rd_arg_str(a, req->fingerprint);
     rd_arg_i64(a, req->result.kind);

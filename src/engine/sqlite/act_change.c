@@ -183,7 +183,9 @@ emq_status sq_change_row(struct sq_tx *tx, struct sq_queue *q, struct sq_row *ro
         out->state = 0;
     if (out->outcome != EMQ_OK)
         return emq__is_failure(out->outcome) ? out->outcome : EMQ_OK;
-    if (c->admin.len && c->kind != EMQ__CHANGE_REMOVE) /* it would go with the job */
+    if (c->kind == EMQ__CHANGE_RETRY)
+        s = sq_history_keep(tx, row, err);
+    if (s == EMQ_OK && c->admin.len && c->kind != EMQ__CHANGE_REMOVE) /* it would go with the job */
         s = sq_history(tx, row, "admin", c->admin, emq_cstr(kind_name(c->kind)), err);
     if (s != EMQ_OK)
         return s;

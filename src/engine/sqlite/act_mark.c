@@ -119,6 +119,31 @@ static emq_status decide(const struct sq_tx *tx, const struct emq__mark_req *req
     return EMQ_WRONG_STATE;
 }
 
+/* As a history names this act. */
+static emq_str detail_of(const struct emq__mark_req *req, char out[EMQ__DETAIL_MAX + 1])
+{
+    const struct emq__payload none = {.bytes = EMQ_STR_LIT("")};
+
+    return emq__effect_detail(kind_name(req->kind), req->step,
+                              req->kind == EMQ__MARK_SETTLE ? &req->result : &none, out);
+}
+
+/* What went by the usual way leaves no line: `before` is the token of a claim that is not done. */
+static emq_status remember(struct sq_tx *tx, struct sq_row *row, const struct emq__mark_req *req,
+                           emq_str before, bool write, emq_error *err)
+{
+    bool claims = req->kind == EMQ__MARK_CLAIM || req->kind == EMQ__MARK_TAKE_OVER;
+    char detail[EMQ__DETAIL_MAX + 1];
+
+    if (write && is_admin(req->kind))
+        return sq_history(tx, row, "admin", req->auth.admin, detail_of(req, detail), err);
+    if (!claims || !before.ptr || emq__str_eq(before, req->auth.token))
+        return EMQ_OK;
+    const struct emq__payload whose = {EMQ__KIND_TEXT, before};
+    return sq_history(tx, row, write ? "redo" : "doubt", req->auth.token,
+                      emq__effect_detail("", req->step, &whose, detail), err);
+}
+
 /* EMQ_OK: this caller may. */
 static emq_status find_job(struct sq_tx *tx, const struct sq_queue *q, const struct mark_arg *a,
                            struct sq_row *row, emq_error *err)
@@ -132,7 +157,8 @@ static emq_status find_job(struct sq_tx *tx, const struct sq_queue *q, const str
         return EMQ_NOT_FOUND;
     if (is_admin(req->kind) || (row->state == EMQ_ACTIVE && sq_row_token_is(row, req->auth.token)))
         return EMQ_OK;
-    s = sq_history(tx, row, "refused", req->auth.token, emq_cstr(kind_name(req->kind)), err);
+    char detail[EMQ__DETAIL_MAX + 1];
+    s = sq_history(tx, row, "refused", req->auth.token, detail_of(req, detail), err);
     return s == EMQ_OK ? EMQ_LOST : s;
 }
 
@@ -153,10 +179,9 @@ static emq_status mark_apply(struct sq_tx *tx, struct sq_queue *q, const struct 
     if (s == EMQ_NOT_FOUND) /* also of one past its end: nothing of that counts */
         *m = (struct emq__marker){
             .id = row.id, .step = req->step, .timestamp_at_ms = row.timestamp_at_ms};
+    emq_str before = m->state == SQ_MARKER_CLAIMED ? m->token : (emq_str){0};
     outcome = decide(tx, req, m, &write);
-    s = EMQ_OK;
-    if (write && is_admin(req->kind))
-        s = sq_history(tx, &row, "admin", req->auth.admin, emq_cstr(kind_name(req->kind)), err);
+    s = outcome == EMQ_OK ? remember(tx, &row, req, before, write, err) : EMQ_OK;
     if (s == EMQ_OK && write)
         s = m->state ? sq_marker_put(tx, q, m, err) : sq_marker_drop(tx, q, m, err);
     if (s != EMQ_OK)

@@ -63,7 +63,8 @@ emq_status sq_stall(struct sq_tx *tx, struct sq_queue *q, struct sq_row *row, in
     if (row->cancel || row->mode == EMQ_AT_MOST_ONCE || (int64_t)row->stalled + 1 > max_stalled)
         return stall_for_good(tx, q, row, reason, keep, gone, mem, err);
     emq__token_format(row->worker, row->fence, token);
-    s = sq_history(tx, row, "recovered", emq_cstr(token), EMQ_STR_LIT("the lock had ended"), err);
+    s = sq_history(tx, row, "recovered", emq_cstr(token),
+                   reason.len > 0 ? emq__detail(reason) : EMQ_STR_LIT(EMQ__TEXT_LOCK_ENDED), err);
     if (s != EMQ_OK)
         return s;
     to.stalled++;

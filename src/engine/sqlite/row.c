@@ -495,8 +495,8 @@ emq_status sq_row_delete(struct sq_tx *tx, struct sq_queue *q, const struct sq_r
 
 /* ---- history ----------------------------------------------------------------------------------- */
 
-emq_status sq_history(struct sq_tx *tx, struct sq_row *row, const char *what, emq_str who,
-                      emq_str detail, emq_error *err)
+static emq_status history_at(struct sq_tx *tx, struct sq_row *row, int64_t at_ms, const char *what,
+                             emq_str who, emq_str detail, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_history_add, err);
     emq_status s;
@@ -504,7 +504,7 @@ emq_status sq_history(struct sq_tx *tx, struct sq_row *row, const char *what, em
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, row->jid);
-    sq_bind_i64(st, 2, tx->now_ms);
+    sq_bind_i64(st, 2, at_ms);
     sq_bind_text(st, 3, emq_cstr(what));
     sq_bind_text(st, 4, who);
     sq_bind_text(st, 5, detail);
@@ -519,4 +519,36 @@ emq_status sq_history(struct sq_tx *tx, struct sq_row *row, const char *what, em
     sq_bind_i64(st, 1, row->jid);
     sq_bind_i64(st, 2, first ? row->side : EMQ__HISTORY_MAX);
     return sq_exec(tx->conn, st, "write history", err);
+}
+
+emq_status sq_history(struct sq_tx *tx, struct sq_row *row, const char *what, emq_str who,
+                      emq_str detail, emq_error *err)
+{
+    return history_at(tx, row, tx->now_ms, what, who, detail, err);
+}
+
+emq_status sq_history_keep(struct sq_tx *tx, struct sq_row *row, emq_error *err)
+{
+    char token[EMQ_TOKEN_MAX + 1], detail[EMQ__DETAIL_MAX];
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_last_end, err);
+    bool got = false, ran;
+    size_t n = 0;
+
+    if (!st)
+        return sq_no_stmt(err);
+    sq_bind_i64(st, 1, row->jid);
+    emq_status s = sq_step(tx->conn, st, &got, "write history", err);
+    ran = s == EMQ_OK && got && sq_col_i64(st, 0) > 0 && row->fence > 0;
+    if (ran && row->state == EMQ_FAILED_STATE) {
+        emq_str reason = emq__detail(sq_col_str(st, 1));
+        n = reason.len;
+        if (n > 0)
+            memcpy(detail, reason.ptr, n);
+    }
+    sqlite3_reset(st);
+    if (!ran)
+        return s;
+    emq__token_format(row->worker, row->fence, token);
+    return history_at(tx, row, row->finished_at_ms, emq_state_name(row->state), emq_cstr(token),
+                      emq_strn(detail, n), err);
 }

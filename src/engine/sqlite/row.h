@@ -258,5 +258,7 @@ emq_str sq_get_str(struct sq_reader *r); /* points into the body */
 /* An exceptional entry of a job's life, for `why`: see the act history of engine.h. */
 emq_status sq_history(struct sq_tx *tx, struct sq_row *row, const char *what, emq_str who,
                       emq_str detail, emq_error *err);
+/* The last hand-out of a finished job, "completed" or "failed" when it was, before a retry forgets it. */
+emq_status sq_history_keep(struct sq_tx *tx, struct sq_row *row, emq_error *err);
 
 #endif

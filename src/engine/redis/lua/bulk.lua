@@ -8,7 +8,7 @@
 --            jobs, 1 = the search is over, ids still to be changed
 -- reply      {now_ms, slices, count, last id, rank, id before it, 1 = there are more jobs, 1 = the search is
 --            over, 1 = that was all, 0 = the id to begin behind is not in the state, ids still to be changed}
--- calls      2 a job passed over, 12 a job changed
+-- calls      2 a job passed over, 12 a job changed, 16 a retried one
 --@include lib/change.lua
 --@include lib/read.lua
 --@include lib/receipt.lua

@@ -6,7 +6,7 @@
 -- ARGV[6..]  kind of change, administrator, delay, priority, 1 = lifo, 1 = reset attempts, what to do about
 --            effects; how many of the ids are done, ids
 -- reply      {now_ms, how many ids, outcome and state of each one done that ARGV[13] does not count}
--- calls      12 a job
+-- calls      12 a job, 16 a retried one
 --@include lib/change.lua
 --@include lib/receipt.lua
 

@@ -111,9 +111,12 @@ local function mark()
             {token = "", fingerprint = "", claimed = 0, done = 0, kind = 0, result = ""}
   local decide = (kind == CLAIM or kind == TAKE_OVER) and claim or
                  (kind == IS_DONE or kind == RELEASE) and end_claim or administer
+  local before = m.state == CLAIMED and m.token
   local outcome, write = decide(m)
   if write and token == "" then
     history(q, id, "admin", ARGV[8], ARGV[10])
+  elseif decide == claim and outcome == OK and before and before ~= token then
+    history(q, id, write and "redo" or "doubt", token, step .. " " .. before)
   end
   if write and m.state then
     marker_put(q, id, h[1], step, m)

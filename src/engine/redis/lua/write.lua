@@ -44,14 +44,15 @@ local function write_data(enc, opts)
   call("HSET", key, unpack(set))
 end
 
+local NAME = {p = "progress", d = "data", l = "log", c = "clear-logs"}
 local function write()
   local h = call("HMGET", key, "timestamp", "emq:stage", "emq:tk", "processedOn", "emq:enc", "opts")
   if not h[1] or h[2] then
     return NOT_FOUND
   elseif token == "" then
-    history(q, id, kind == "n" and "note" or "admin", ARGV[8], kind == "n" and value or "write")
+    history(q, id, kind == "n" and "note" or "admin", ARGV[8], kind == "n" and value or NAME[kind])
   elseif not owns(q, id, token, call("GET", key .. ":lock"), h[3], h[4]) then
-    history(q, id, "refused", token, "write")
+    history(q, id, "refused", token, NAME[kind])
     return LOST
   end
   if kind == "p" then

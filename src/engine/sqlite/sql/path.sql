@@ -160,6 +160,9 @@ UPDATE emq_job SET state = ?2, ord1 = ?3, ord2 = ?4, priority = ?5, attempts_mad
     failed_reason = coalesce(?11, failed_reason), stacktrace = coalesce(?12, stacktrace)
 WHERE jid = ?1;
 
+-- name: job_last_end
+SELECT processed_at_ms, failed_reason FROM emq_job WHERE jid = ?1;
+
 -- name: job_reprocess
 UPDATE emq_job SET state = ?2, ord1 = ?3, ord2 = ?4, attempts_made = ?5, attempts_started = ?6,
     stalled = ?7, delay_ms = 0, processed_at_ms = 0, finished_at_ms = 0, expires_at_ms = 0,

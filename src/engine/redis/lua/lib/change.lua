@@ -60,6 +60,15 @@ local function reattach(q, id, state)
   end
 end
 
+-- The last hand-out of a finished job, before its record forgets it.
+local function keep_handout(q, id, state)
+  local h = call("HMGET", q.b .. id, "emq:tk", "processedOn", "finishedOn", "failedReason")
+  local token = last_token(h[1], h[2])
+  if token then
+    history(q, id, FINISHED[state], token, state == FAILED and h[4] or "", h[3])
+  end
+end
+
 local function retry_finished(q, id, state, c)
   call("HDEL", q.b .. id, "finishedOn", "processedOn", "defa", "emq:exp", "emq:cancel",
        unpack(state == FAILED and {"failedReason"} or {"returnvalue", "emq:renc"}))
@@ -96,6 +105,9 @@ local function change_job(q, id, state, c, rank)
   spend(STEPS)
   if not stays and not leave(q, id, state, rank) then
     return WRONG_STATE, state -- a record that is nowhere
+  end
+  if kind == RETRY then
+    keep_handout(q, id, state)
   end
   if c.admin ~= "" then
     history(q, id, "admin", c.admin, KIND_NAME[kind])

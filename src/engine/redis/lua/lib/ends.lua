@@ -127,19 +127,14 @@ local function ends(q)
     return set
   end
 
-  -- The beginning of a reason, whole characters; like emq__detail().
-  local function detail(text)
-    local n = math.min(#text, 200)
-    while n < #text and string.find(string.sub(text, n + 1, n + 1), "[\128-\191]") do
-      n = n - 1
-    end
-    return string.sub(text, 1, n)
-  end
-
   local function go_back(e, set, front)
     local h, delay = e.h, tonumber(e.delay or 0)
     local owner = e.token ~= "" and e.token or h.token or ""
-    rare().history(q, e.id, e.kind == "r" and "retried" or "released", owner, detail(e.reason))
+    if e.kind == "r" then
+      rare().history(q, e.id, "retried", owner, e.reason)
+    else
+      rare().history(q, e.id, "released", owner, "")
+    end
     if delay > 0 then
       set[#set + 1] = "delay"
       set[#set + 1] = num(delay)

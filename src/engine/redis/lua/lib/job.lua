@@ -80,13 +80,18 @@ local function state_of(q, id)
   return WAITING
 end
 
--- An exceptional entry of a job's life, for `why`.
-local function history(q, id, what, who, detail)
-  local key = q.x .. "hist:" .. id
+-- An exceptional entry of a job's life, for `why`; of now, or of `at`. Of the detail its beginning, whole
+-- characters; like emq__detail().
+local function history(q, id, what, who, detail, at)
+  local key, n = q.x .. "hist:" .. id, math.min(#detail, 200)
+  while n < #detail and string.find(string.sub(detail, n + 1, n + 1), "[\128-\191]") do
+    n = n - 1
+  end
+  detail = string.sub(detail, 1, n)
   local function quoted(text)
     return (string.gsub(cjson.encode(text), "\\/", "/"))
   end
-  call("RPUSH", key, '{"at":' .. now_text .. ',"what":"' .. what .. '","who":' .. quoted(who) ..
+  call("RPUSH", key, '{"at":' .. (at or now_text) .. ',"what":"' .. what .. '","who":' .. quoted(who) ..
        ',"detail":' .. quoted(detail) .. '}')
   call("LTRIM", key, "-100", "-1")
   call("PEXPIRE", key, num(HISTORY_MS))
@@ -101,6 +106,7 @@ end
 local TEXT_AT_MOST_ONCE = "at-most-once: the worker that took it died"
 local TEXT_STALLED = "job stalled more than allowable limit"
 local TEXT_CANCELLED = "cancelled"
+local TEXT_LOCK_ENDED = "the lock had ended"
 local TEXT_DAMAGED = "undecodable: the data of this record is missing or of no known kind"
 
 -- Stores a new job: id, name, data, opts, timestamp, delay, priority as text or number, and if there

@@ -32,7 +32,7 @@ local function stall(q, id, h, s)
   count(q, "recovered")
   local priority = tonumber(h.priority or 0) or 0
   place_line(q, id, priority, true)
-  history(q, id, "recovered", h.token or "", "the lock had ended")
+  history(q, id, "recovered", h.token or "", reason ~= "" and reason or TEXT_LOCK_ENDED)
   event(q, "waiting", "jobId", id, "prev", "active")
   event(q, "stalled", "jobId", id)
   return priority > 0 and PRIORITIZED or WAITING
