@@ -77,7 +77,7 @@ static inline emq_str emq_cstr(const char *text)
     X(WRONG_STATE, 6, "the job's state does not allow this")                       \
     X(TIMEOUT, 7, "the deadline passed")                                           \
     X(CANCELLED, 8, "the wait was interrupted")                                    \
-    X(FAILED, 9, "the job failed for good")                                        \
+    X(FAILED, 9, "the job, or its effect, failed")                                 \
     X(LOCKED, 10, "the job is being worked on")                                    \
     X(CONFLICT, 11, "this effect was claimed with another payload")                \
     X(PARKED, 12, "an effect is in doubt; it waits for a decision")                \

@@ -135,6 +135,7 @@ EMQ_TEST(what_an_effect_may_not_do_is_rolled_back_and_the_job_stays)
                      emq_status_name(refusals[i].outcome), err.text);
         free(sql);
         CHECK_INT(count_of_state(&f, EMQ_ACTIVE), 1);
+        assert_null(strstr(emq_status_text(s), "for good")); /* the job goes on */
     }
     /* The table that each of them made first is not there. */
     static char table[] = "CREATE TABLE t (x)";

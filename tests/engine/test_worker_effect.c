@@ -316,10 +316,11 @@ EMQ_TEST(an_effect_that_is_recorded_is_left_out_and_the_job_completed)
 
 static emq_verdict partial(emq_job *job, void *user)
 {
-    const emq_str set[] = {S("SET"), S("top"), S("9223372036854775807")};
-    const emq_str first[] = {S("INCR"), S("ledger")}, last[] = {S("INCR"), S("top")};
+    const emq_str set[] = {S("SET"), S("top"), S("1")};
+    const emq_str first[] = {S("INCR"), S("ledger")},
+                  last[] = {S("LSET"), S("list"), S("0"), S("a")};
     const emq_redis_command one = {sizeof one, set, 3}, two = {sizeof two, first, 2},
-                            three = {sizeof three, last, 2};
+                            three = {sizeof three, last, 4};
     const emq_redis_command *const all[] = {&one, &two, &three};
     emq_error err = {0};
 
@@ -328,7 +329,7 @@ static emq_verdict partial(emq_job *job, void *user)
     return EMQ_RETRY;
 }
 
-/* What overflows is a number before: only the command itself finds out. */
+/* Whether a list is that long only the command itself finds out. */
 EMQ_TEST(an_effect_that_breaks_in_the_middle_on_a_server_ends_the_job_for_good)
 {
     struct bench *b = effects_open();
@@ -341,7 +342,7 @@ EMQ_TEST(an_effect_that_breaks_in_the_middle_on_a_server_ends_the_job_for_good)
         CHECK_INT(st.failed, 1);
         CHECK_INT(st.retried, 0);
         CHECK(probe_saw(&b->p, "failed:a"));
-        CHECK(strstr(wf_end(&b->f, "q", "a"), "failed: partial effect: command 3 (INCR)"));
+        CHECK(strstr(wf_end(&b->f, "q", "a"), "failed: partial effect: command 3 (LSET)"));
         CHECK_INT(ledger_count(&b->f), 1);
     }
     bench_close(b);
