@@ -136,15 +136,15 @@ swept() { until_true sh -c 'emq sweep q >/dev/null; [ "$(emq stats q --json | jq
 @test "a hand-out that ended the job keeps its worker, host, process and fence when the job is retried by hand" {
     emq add q 1 --id a >/dev/null
     emq work q --exit-when-empty -- true
-    before=$(why a '.handouts[0] | [.worker, .host, .pid, .fence, .end, .endedAt] | @csv')
+    before=$(why a '.handouts[0] | [.worker, .host, .pid, .fence, .end] | @csv')
     emq retry q a >/dev/null
     expect 1 emq work q --exit-when-empty -- sh -c 'exit 65'
-    failed=$(why a '.handouts[1] | [.worker, .host, .pid, .fence, .end, .endedAt] | @csv')
+    failed=$(why a '.handouts[1] | [.worker, .host, .pid, .fence, .end] | @csv')
     emq retry q a >/dev/null
-    is "$(why a '.handouts[0] | [.worker, .host, .pid, .fence, .end, .endedAt] | @csv')" "$before"
+    is "$(why a '.handouts[0] | [.worker, .host, .pid, .fence, .end] | @csv')" "$before"
     hand_out
-    is "$(why a '.handouts[0] | [.worker, .host, .pid, .fence, .end, .endedAt] | @csv')" "$before"
-    is "$(why a '.handouts[1] | [.worker, .host, .pid, .fence, .end, .endedAt] | @csv')" "$failed"
+    is "$(why a '.handouts[0] | [.worker, .host, .pid, .fence, .end] | @csv')" "$before"
+    is "$(why a '.handouts[1] | [.worker, .host, .pid, .fence, .end] | @csv')" "$failed"
     is "$(ends a)" "completed failed running"
     is "$(why a '.handouts[1].reason')" "exited with 65"
     is "$(why a '[.life[].what | select(. == "completed" or . == "failed")] | join(" ")')" "completed failed"
