@@ -140,5 +140,5 @@ why_and_fsck() {
     wait
     is "$(all_keys)" ""
     [ "$(wc -l <seen)" -gt 100 ]
-    ! grep -vE '^\{emq-lab-[^}]*\}(:|::emq:|-counter-)' seen
+    ! grep -vE '^\{emq-lab-[^}]*\}(:|::emq:|-counter-|-alive$)' seen
 }
