@@ -124,6 +124,12 @@ module.exports = [
     proof: [add(DEDUP_LAST), { op: 'take' }, add(DEDUP_LAST), add({ deduplication: { id: 'd0', ttl: STEP, extend: true } })],
   },
   {
+    name: 'a kept duplicate whose own id another job has by then gets the next one',
+    why: 'BullMQ lets that other job hold the dedup id, and what was kept is lost',
+    avoid: (o, dump) => o.op === 'add' && o.opts.jobId && o.opts.deduplication?.keepLastIfActive && dump[`de:${o.opts.deduplication.id}`],
+    proof: [add(DEDUP_LAST), { op: 'take' }, add({ ...DEDUP_LAST, jobId: 'id1' }), add({ jobId: 'id1' }), { op: 'complete', id: '1', value: 1 }],
+  },
+  {
     name: 'who is put in front of a priority is in front of whom was put there before',
     why: 'BullMQ gives both the same score, so that their ids decide',
     avoid(o, dump, log) {
