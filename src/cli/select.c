@@ -137,51 +137,51 @@ static void add_stayed(const struct cli *cli, struct tally *t, emq_str id)
         emq__buf_add(&t->ids, id.ptr, id.len);
 }
 
-/* The active jobs: those that stay, and, of a dry run, how many do not: those without a living lock, by the
- * clock of the store after they were read. */
-static emq_status look_at_active(struct cli *cli, const struct cli_act *act, emq_str queue,
-                                 bool dry_run, struct tally *t, emq_error *err)
+struct look {
+    struct cli *cli;
+    const struct cli_act *act;
+    bool dry_run;
+    struct tally *tally;
+    emq_error *err;
+};
+
+/* The active jobs: those that stay, and, of a dry run, how many do not: those without a living lock. */
+static emq_status see_active(const struct look *l, const emq_job *job, int64_t now_ms)
 {
-    emq_find_opts o = {.size = sizeof o, .state = EMQ_ACTIVE, .limit = 1000};
+    if (l->dry_run && !spared(l->act, job, now_ms))
+        l->tally->done++;
+    else
+        add_stayed(l->cli, l->tally, emq_job_id(job));
+    return EMQ_OK;
+}
+
+/* How many jobs it would be done to, asked one by one. */
+static emq_status see_allowed(const struct look *l, const emq_job *job, int64_t now_ms)
+{
+    emq_status s = l->act->may(l->cli, job, l->err);
+
+    (void)now_ms;
+    l->tally->done += s == EMQ_OK;
+    return emq__is_failure(s) ? s : EMQ_OK;
+}
+
+/* Each job of a state, page by page, with the clock of the store after a page was read. */
+static emq_status look_at(const struct look *l, emq_str queue, int state,
+                          emq_status (*see)(const struct look *l, const emq_job *job,
+                                            int64_t now_ms))
+{
+    emq_client *c = l->cli->client;
+    emq_find_opts o = {.size = sizeof o, .state = state, .limit = 1000};
     emq_queue_stats stats = {.size = sizeof stats};
     emq_list *page = NULL, *last = NULL; /* o.after_id lies in the last one */
     emq_status s;
 
-    while ((s = emq_find(cli->client, queue, &o, &page, err)) == EMQ_OK && emq_list_len(page) > 0 &&
-           (s = emq_stats(cli->client, queue, &stats, err)) == EMQ_OK) {
+    while ((s = emq_find(c, queue, &o, &page, l->err)) == EMQ_OK && emq_list_len(page) > 0 &&
+           (s = emq_stats(c, queue, &stats, l->err)) == EMQ_OK) {
         size_t n = emq_list_len(page);
-        for (size_t i = 0; i < n; i++) {
-            const emq_job *job = emq_list_job(page, i);
-            if (dry_run && !spared(act, job, stats.now_ms))
-                t->done++;
-            else
-                add_stayed(cli, t, emq_job_id(job));
-        }
-        o.after_id = emq_job_id(emq_list_job(page, n - 1));
-        emq_list_free(last);
-        last = page;
-        page = NULL;
-    }
-    emq_list_free(page);
-    emq_list_free(last);
-    return s == EMQ_NOT_FOUND ? EMQ_OK : s;
-}
-
-/* How many jobs of a state it would be done to, asked one by one. */
-static emq_status count_allowed(struct cli *cli, const struct cli_act *act, emq_str queue,
-                                int state, int64_t *count, emq_error *err)
-{
-    emq_find_opts o = {.size = sizeof o, .state = state, .limit = 1000};
-    emq_list *page = NULL, *last = NULL; /* o.after_id lies in the last one */
-    emq_status s;
-
-    while ((s = emq_find(cli->client, queue, &o, &page, err)) == EMQ_OK && emq_list_len(page) > 0) {
-        size_t n = emq_list_len(page);
-        for (size_t i = 0; i < n && !emq__is_failure(s); i++) {
-            s = act->may(cli, emq_list_job(page, i), err);
-            *count += s == EMQ_OK;
-        }
-        if (emq__is_failure(s))
+        for (size_t i = 0; i < n && s == EMQ_OK; i++)
+            s = see(l, emq_list_job(page, i), stats.now_ms);
+        if (s != EMQ_OK)
             break;
         o.after_id = emq_job_id(emq_list_job(page, n - 1));
         emq_list_free(last);
@@ -205,8 +205,11 @@ static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue,
         int32_t state = 0;
         emq_status s = dry_run ? would_one(cli, act, queue, id, &state, &err)
                                : act->one(cli, queue, id, &state, &err);
-        if (emq__is_failure(s))
+        if (emq__is_failure(s)) {
+            if (!dry_run && !cli->globals.json && t.done + t.asked > 0)
+                say_tally(cli, act, &t, false); /* it stays done */
             return cli_failure(cli, s, &err);
+        }
         t.asked += s == EMQ_OK && only_asked(act, state);
         t.done += s == EMQ_OK && !only_asked(act, state);
         int reported = report(cli, act, id, s, state);
@@ -220,6 +223,7 @@ static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue,
 static emq_status act_on_state(struct cli *cli, const struct cli_act *act, emq_str queue, int state,
                                bool dry_run, struct tally *t, emq_error *err)
 {
+    const struct look l = {cli, act, dry_run, t, err};
     emq_queue_stats stats = {.size = sizeof stats};
     bool spares = act->spares_locked && state == EMQ_ACTIVE;
     int64_t count = 0;
@@ -228,13 +232,13 @@ static emq_status act_on_state(struct cli *cli, const struct cli_act *act, emq_s
     if (!dry_run) {
         s = act->many(cli, queue, state, &count, err);
     } else if (act->may) {
-        s = count_allowed(cli, act, queue, state, &count, err);
+        s = look_at(&l, queue, state, see_allowed);
     } else if (!spares) {
         s = emq_stats(cli->client, queue, &stats, err);
         count = stats.count[state];
     }
     *(only_asked(act, state) ? &t->asked : &t->done) += count;
-    return s == EMQ_OK && spares ? look_at_active(cli, act, queue, dry_run, t, err) : s;
+    return s == EMQ_OK && spares ? look_at(&l, queue, state, see_active) : s;
 }
 
 static int act_on_states(struct cli *cli, const struct cli_act *act, emq_str queue,
@@ -249,9 +253,11 @@ static int act_on_states(struct cli *cli, const struct cli_act *act, emq_str que
     emq__buf_init(&t.ids, SIZE_MAX / 2);
     for (const int *state = sel->state ? given : act->states; *state && s == EMQ_OK; state++)
         s = act_on_state(cli, act, queue, *state, sel->dry_run, &t, &err);
-    if (s != EMQ_OK)
+    if (s != EMQ_OK) {
+        if (!sel->dry_run && t.done + t.asked > 0)
+            say_tally(cli, act, &t, false); /* it stays done */
         code = cli_failure(cli, s, &err);
-    else if (t.ids.failed)
+    } else if (t.ids.failed)
         code = cli_error(cli, CLI_AGAIN, "out of memory");
     else if (cli->globals.json)
         code = print_tally(cli, act, &t, sel->dry_run);
