@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "lab/keys.h"
 
 #include <errno.h>
 #include <sys/socket.h>

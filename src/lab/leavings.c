@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "client/client.h"
-#include "lab/ledger.h"
+#include "lab/keys.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -45,12 +45,6 @@ emq_status lab_inbox_count(const char *dir, int64_t *out, emq_error *err);
 void lab_counter_name(const struct lab_ledger *l, char out[LAB_PATH_MAX]);
 emq_status lab_counter_commit(const struct lab_ledger *l, emq_job *job, emq_error *err);
 emq_status lab_counter_count(const struct lab_ledger *l, int64_t *out, emq_error *err);
-/* Every key that begins with the prefix. */
-emq_status lab_keys_remove(emq_client *c, const char *prefix, emq_error *err);
-/* A key of the prefix that lives for ten minutes. */
-emq_status lab_mark_renew(emq_client *c, const char *prefix, emq_error *err);
-/* The keys of every other prefix of a lab whose mark has ended. */
-emq_status lab_left_keys_remove(emq_client *c, const char *prefix, emq_error *err);
 
 /* pay.c: the server, a process of its own, and its customers. A line a request: "charge ACCOUNT KEY" is answered
  * "receipt N", the same one for the same key; "count ACCOUNT" by how often money moved. */
