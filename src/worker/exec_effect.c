@@ -77,42 +77,43 @@ static int read_file(const char *name, struct emq__buf *into)
     return native;
 }
 
+/* One file; *left: bytes that all of a kind may still have. */
+static emq_status read_text(const struct emq__asked_file *f, size_t *left, emq_str *text,
+                            const struct emq__report *r, struct emq__exec_result *out,
+                            emq_error *err)
+{
+    struct emq__buf b;
+
+    emq__buf_init(&b, *left);
+    int native = read_file(f->name.ptr, &b);
+    if (native != 0)
+        emq__exit_failed(r, out, "the effect \"%s %.300s\" was not done: %s",
+                         f->sql ? "sql" : "redis", f->name.ptr,
+                         native == EINVAL ? "not a file" : strerrordesc_np(native));
+    else if (b.failed == EMQ_E_INVALID)
+        emq__exit_failed(r, out, "its effect was not done: its files have more than %d bytes",
+                         BYTES_MAX);
+    else if (!b.failed)
+        *text = emq__arena_str(&out->mem, emq__buf_view(&b));
+    bool no_memory = native == 0 && b.failed != EMQ_E_INVALID && !text->ptr;
+    *left -= b.len;
+    emq__buf_free(&b);
+    return no_memory ? emq__no_memory("exec", err) : EMQ_OK;
+}
+
 static emq_status read_kind(const struct emq__asked *a, bool sql, const struct emq__report *r,
                             struct emq__exec_result *out, emq_error *err)
 {
-    emq_str *list = emq__arena_zalloc(&out->mem, FILES_MAX, sizeof *list);
-    struct emq__buf b;
-    size_t ends[FILES_MAX], n = 0, from = 0;
-    emq_str all = {0};
-    int native = 0;
+    emq_str *list = a->n ? emq__arena_zalloc(&out->mem, (size_t)a->n, sizeof *list) : NULL;
+    size_t n = 0, left = BYTES_MAX;
+    emq_status s = a->n == 0 || list ? EMQ_OK : emq__no_memory("exec", err);
 
-    emq__buf_init(&b, BYTES_MAX);
-    for (const struct emq__asked_file *f = a->first; f && native == 0 && !b.failed; f = f->next) {
-        if (f->sql != sql)
-            continue;
-        native = read_file(f->name.ptr, &b);
-        ends[n++] = b.len;
-        if (native != 0)
-            emq__exit_failed(r, out, "the effect \"%s %.300s\" was not done: %s",
-                             sql ? "sql" : "redis", f->name.ptr,
-                             native == EINVAL ? "not a file" : strerrordesc_np(native));
-    }
-    if (b.failed == EMQ_E_INVALID)
-        emq__exit_failed(r, out, "its effect was not done: its files have more than %d bytes",
-                         BYTES_MAX);
-    else if (!b.failed && native == 0)
-        all = emq__arena_str(&out->mem, emq__buf_view(&b));
-    bool no_memory =
-        !list || (b.failed && b.failed != EMQ_E_INVALID) || (!b.failed && native == 0 && !all.ptr);
-    emq__buf_free(&b);
-    if (no_memory)
-        return emq__no_memory("exec", err);
-    if (!all.ptr)
-        return EMQ_OK;
-    for (size_t i = 0; i < n; from = ends[i++])
-        list[i] = emq_strn(all.ptr + from, ends[i] - from);
+    for (const struct emq__asked_file *f = a->first;
+         f && s == EMQ_OK && out->kind == EMQ__EXEC_DONE; f = f->next)
+        if (f->sql == sql)
+            s = read_text(f, &left, &list[n++], r, out, err);
     *(sql ? &out->sql : &out->commands) = (struct emq__texts){list, n};
-    return EMQ_OK;
+    return s;
 }
 
 emq_status emq__asked_read(const struct emq__asked *a, const struct emq__report *r,
