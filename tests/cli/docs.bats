@@ -12,7 +12,7 @@ ROOT=$BATS_TEST_DIRNAME/../..
     page=$EMQ_DIR/echomq-delivery.7
     run mandoc -Tlint -Wwarning "$page"
     [ "$status" = 0 ] || { echo "$output" >&2; return 1; }
-    mandoc -Tascii "$page" | col -b | tr -s ' \t\n' ' ' >text
+    mandoc -Tascii "$page" | sed 's,.\x08,,g' | tr -s ' \t\n' ' ' >text
     for words in 'one last message' 'THE POINTS OF A JOB' 'int main(void)' 'WHAT DEDUP IS NOT' '$ cat ledger'; do
         grep -qF -- "$words" text || { echo "it lacks: $words" >&2; return 1; }
     done
