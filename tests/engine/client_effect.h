@@ -5,14 +5,13 @@
 #ifndef EMQ_TESTS_CLIENT_EFFECT_H
 #define EMQ_TESTS_CLIENT_EFFECT_H
 
-#include "client_fixture.h"
 #include "base/str.h"
 #include "client/effect.h"
+#include "client_fixture.h"
 #include "engine/sqlite/effect_text.h"
 #include "model/policy.h"
 
 #include <sqlite3.h>
-
 
 enum { LOCK_MS = 30000 };
 
@@ -44,7 +43,8 @@ static inline int claimed(struct fixture *f, const emq_job *job, const char *ste
     return state;
 }
 
-static inline emq_status done(struct fixture *f, const emq_job *job, const char *step, const char *result)
+static inline emq_status done(struct fixture *f, const emq_job *job, const char *step,
+                              const char *result)
 {
     emq_effect_key k = key_of(job, step);
 
@@ -58,7 +58,8 @@ static inline emq_status release(struct fixture *f, const emq_job *job, const ch
     return emq_effect_release(f->c, &k, NULL);
 }
 
-static inline void check_done(struct fixture *f, const emq_job *job, const char *step, const char *result)
+static inline void check_done(struct fixture *f, const emq_job *job, const char *step,
+                              const char *result)
 {
     emq_effect_key k = key_of(job, step);
     emq_effect *e = claim(f, &k, 0);
