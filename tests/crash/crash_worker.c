@@ -10,7 +10,7 @@
  *   clock=MS      its wall clock is so far off
  *   poison=ID     abort() in the handler of this job
  *   work=MS       the handler sleeps so long
- *   go=FD         waits until FD is closed before it starts
+ *   go=FD         opens the store, then waits until FD is closed before it adds and works
  *   name=NAME
  * Prints "started N completed N failed N lost N recovered N" at its end. SIGTERM: stops.
  */
@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 struct self {
-    int effects;
+    int effects, go;
     int64_t work_ms, add, delay_ms;
     const char *poison;
     emq_client *c;
@@ -141,11 +141,9 @@ static void option(const char *arg, struct self *s, emq_worker_opts *o)
         clock_off_ms = n;
     else if (emq__str_is(key, "work"))
         s->work_ms = n;
-    else if (emq__str_is(key, "go")) {
-        char byte;
-        while (read((int)n, &byte, 1) > 0) {
-        }
-    } else
+    else if (emq__str_is(key, "go"))
+        s->go = (int)n;
+    else
         die(arg, NULL);
 }
 
@@ -158,7 +156,7 @@ static void log_line(void *user, int level, emq_str message)
 
 int main(int argc, char **argv)
 {
-    struct self s = {.effects = -1};
+    struct self s = {.effects = -1, .go = -1};
     emq_worker_queue q = {.size = sizeof q, .name = EMQ_STR_LIT("q")};
     const emq_worker_queue *pointer = &q;
     emq_worker_opts o = {
@@ -178,6 +176,8 @@ int main(int argc, char **argv)
         die(argv[2], NULL);
     if (emq_open(&s.c, emq_cstr(argv[1]), &open_opts, &err) != EMQ_OK)
         die("open", &err);
+    for (char byte; s.go >= 0 && read(s.go, &byte, 1) > 0;) {
+    }
     if (s.add > 0 && pthread_create(&adder, NULL, add_jobs, &s) != 0)
         die("thread", NULL);
     if (emq_worker_start(&w, s.c, &o, &err) != EMQ_OK)
