@@ -162,6 +162,7 @@ fence       | held   | redis HSET emq:q:meta emq:fence 1
 stalled     | held   | redis DEL emq:q:held:lock
 parent      | next   | redis LREM emq:q:wait 0 next; redis ZADD emq:q:waiting-children 1 next
 child       | next   | redis LREM emq:q:wait 0 next; redis ZADD emq:q:waiting-children 1 next; redis SADD emq:q:next:dependencies emq:q:gone
+child-ended | next   | redis LREM emq:q:wait 0 next; redis ZADD emq:q:waiting-children 1 next; redis SADD emq:q:next:dependencies emq:q:done
 twice       | next   | redis RPUSH emq:q:wait next
 twice       | done   | redis LPUSH emq:q:wait done
 twice       | held   | redis LPUSH emq:q:wait held

@@ -343,6 +343,27 @@ broken('a parent whose child is gone', async (m) => {
   await works(m, 'freed');
 });
 
+broken('a parent that was not told of children that have ended', async (m) => {
+  const { job, children } = await flows(m.keep).add({
+    name: 'parent', queueName: m.q, data: ok('freed'),
+    children: [{ name: 'a', queueName: `${m.q}-c`, data: ok({ n: 1 }) },
+      { name: 'b', queueName: `${m.q}-c`, data: { do: 'fatal', message: 'no' }, opts: { ignoreDependencyOnFailure: true } }],
+  });
+  m.children = children.map((c) => `bull:${m.q}-c:${c.job.id}`);
+  const parent = await redis.hgetall(m.key(job.id));
+  await m.node.work(`${m.q}-c`);
+  await until('the children have ended', async () => (await redis.exists(m.key(`${job.id}:processed`), m.key(`${job.id}:failed`))) === 2);
+  await until('the parent goes on', async () => (await m.node.job(m.q, job.id)).state === 'waiting');
+  await redis.multi().del(m.key(job.id), m.key(`${job.id}:processed`), m.key(`${job.id}:failed`)).hset(m.key(job.id), parent)
+    .lrem(m.key('wait'), 0, job.id).zadd(m.key('waiting-children'), Date.now(), job.id)
+    .sadd(m.key(`${job.id}:dependencies`), ...m.children).exec();
+  return job.id;
+}, [['child-ended']], async (m) => {
+  assert.deepEqual(await redis.hgetall(m.key(`${m.id}:processed`)), { [m.children[0]]: '{"n":1}' });
+  assert.deepEqual(await redis.hgetall(m.key(`${m.id}:failed`)), { [m.children[1]]: 'no' });
+  await works(m, 'freed');
+});
+
 broken('a marker that is lost, with a worker that sleeps', async (m) => {
   await m.node.work(m.q);
   await m.node.finished(m.q, await m.node.add(m.q, 'first', ok(1))); // now it waits to be woken

@@ -173,6 +173,26 @@ local function add_kept(about)
   dedup_end(q, call("GET", B .. "de:" .. about), about)
 end
 
+-- The parent waits no more for any child that is gone or has ended.
+local function leave_children()
+  local is, child = vain_child(key)
+  while is do
+    local h = try_record("HMGET", child, "returnvalue", "failedReason", "parent")
+    local p = policy(h[3])
+    p.queueKey, p.id = string.sub(B, 1, -2), id
+    local this = {parentKey = key, parent = cjson.encode(p)}
+    if is == "child" then
+      call("SREM", key .. ":dependencies", child)
+    elseif h[1] then
+      child_completed(child, this, h[1])
+    else
+      child_failed(child, this, h[2] or "")
+    end
+    is, child = vain_child(key)
+  end
+  release_if_no_children(q, id, key)
+end
+
 local function drop_record()
   local keys = {}
   job_keys(keys, q, id)
@@ -202,13 +222,8 @@ local REPAIR = {
   end,
   stalled = take_back,
   parent = function() release(q, id, key, "waiting-children") end,
-  child = function(about)
-    while about do
-      call("SREM", key .. ":dependencies", about)
-      about = lost_child(key)
-    end
-    release_if_no_children(q, id, key)
-  end,
+  child = leave_children,
+  ["child-ended"] = leave_children,
   twice = keep_one,
   nowhere = put_back,
   staged = drop_record,

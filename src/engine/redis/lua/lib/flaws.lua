@@ -59,11 +59,28 @@ local function children(key)
   return type(n) == "number" and n or -1
 end
 
--- A child that its parent waits for and that is not there; on a cluster it may be on another node.
-local function lost_child(key)
+-- What a child says of its parent: who it is, what its failure does.
+local function policy(parent)
+  local read, p = pcall(cjson.decode, parent or "")
+  return read and type(p) == "table" and p or {}
+end
+
+-- A child that has ended and was to tell its parent so.
+local function has_told(child)
+  local h = try_record("HMGET", child, "finishedOn", "returnvalue", "parent")
+  local p = policy(h[3])
+  return h[1] and (h[2] or p.fpof or p.cpof or p.idof or p.rdof)
+end
+
+-- The flaw of the first child that its parent waits for in vain, and the child; on a cluster a child may be on
+-- another node.
+local function vain_child(key)
   for _, child in ipairs(call("SSCAN", key .. ":dependencies", "0", "COUNT", "1000")[2]) do
-    if try("EXISTS", child) == 0 then
-      return child
+    local there = try("EXISTS", child)
+    if there == 0 then
+      return "child", child
+    elseif there == 1 and has_told(child) then
+      return "child-ended", child
     end
   end
 end
@@ -132,8 +149,9 @@ local function flaw_at(place, id, score)
     if n == 0 then
       return "parent"
     end
-    local child = n > 0 and lost_child(key)
-    return child and "child" or nil, child
+    if n > 0 then
+      return vain_child(key)
+    end
   end
   return nil
 end
