@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <float.h>
 #include <locale.h>
 #include <math.h>
@@ -162,6 +163,19 @@ static bool double_fast(const struct decimal *d, double *out)
 #endif
 }
 
+double emq__strtod(const char *text, char **end)
+{
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+
+    if (!c)
+        return (double)NAN;
+    double v = strtod_l(text, end, c);
+    int why = errno;
+    freelocale(c);
+    errno = why;
+    return v;
+}
+
 bool emq__number_double(emq_str number, double *out)
 {
     /* No double lies between two decimals that agree in their first 768 digits, unless one of them
@@ -195,11 +209,7 @@ bool emq__number_double(emq_str number, double *out)
         exponent = -99999;
     (void)snprintf(text + n, sizeof text - n, "e%d", (int)exponent);
 
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c)
-        return false;
-    double v = strtod_l(text, NULL, c);
-    freelocale(c);
+    double v = emq__strtod(text, NULL);
     if (!isfinite(v))
         return false;
     *out = v;

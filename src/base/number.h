@@ -15,5 +15,7 @@ size_t emq__number_scan(emq_str s, bool *valid);
 bool emq__number_i64(emq_str number, int64_t *out);
 /* The nearest double; false when it is beyond the range of finite doubles. */
 bool emq__number_double(emq_str number, double *out);
+/* strtod() as in the C locale, whatever the program's is; NAN when out of memory, *end untouched. */
+double emq__strtod(const char *text, char **end);
 
 #endif

@@ -5,6 +5,7 @@
 #include "lib/test.h"
 
 #include "base/json.h"
+#include "base/number.h"
 #include "base/str.h"
 
 #include <locale.h>
@@ -256,5 +257,7 @@ EMQ_TEST(a_locale_with_a_decimal_comma_changes_nothing)
     check_round_trips(test_seed(), 500);
     double v;
     CHECK(!emq__str_to_double(lit("1,5"), &v));
+    char *end;
+    CHECK(emq__strtod("1.5", &end) == 1.5 && *end == '\0');
     CHECK(setlocale(LC_ALL, "C"));
 }

@@ -4,6 +4,7 @@
  */
 #include "engine/redis/commands_words.h"
 
+#include "base/number.h"
 #include "base/str.h"
 
 #include <ctype.h>
@@ -41,14 +42,14 @@ static bool is_whole(emq_str word, int64_t least, int64_t most)
 
 static bool is_float(emq_str word, bool infinite)
 {
-    char text[64], *end;
+    char text[64], *end = text;
 
     if (word.len == 0 || word.len >= sizeof text || isspace((unsigned char)word.ptr[0]))
         return false;
     memcpy(text, word.ptr, word.len);
     text[word.len] = '\0';
     errno = 0;
-    double v = strtod(text, &end);
+    double v = emq__strtod(text, &end);
     return errno == 0 && *end == '\0' && end == text + word.len && !isnan(v) &&
            (infinite || isfinite(v));
 }
