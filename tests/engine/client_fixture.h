@@ -2,8 +2,7 @@
  *
  * A client over a fresh store, with the invariants checked after each act and with faults by plan:
  * engine <- check <- fault <- client. CLIENT_ON_NAIVE chooses the model engine, EMQ_TEST_ENGINE=redis|valkey
- * such a server, else SQLite;
- * CLIENT_WITHOUT_CHECK leaves the checks out, which need memory of their own.
+ * such a server, else SQLite.
  */
 #ifndef EMQ_TESTS_CLIENT_FIXTURE_H
 #define EMQ_TESTS_CLIENT_FIXTURE_H
@@ -70,23 +69,33 @@ static inline struct emq__engine *fixture_store(void)
     return e;
 }
 
-static inline void fixture_open_opts(struct fixture *f, const emq_open_opts *opts)
+static inline void fixture_open_over(struct fixture *f, const emq_open_opts *opts, bool checked)
 {
     struct emq__engine *e = fixture_store();
     emq_error err = {0};
 
     *f = (struct fixture){.store = e};
-#ifndef CLIENT_WITHOUT_CHECK
-    CHECK_STATUS_ERR(emq__check_wrap(&e, NULL, NULL, &err), EMQ_OK, &err);
-#endif
+    if (checked)
+        CHECK_STATUS_ERR(emq__check_wrap(&e, NULL, NULL, &err), EMQ_OK, &err);
     CHECK_STATUS_ERR(emq__fault_wrap(&e, fixture_fault, &f->plan, &err), EMQ_OK, &err);
     CHECK_STATUS_ERR(emq__client_wrap(&f->c, e, EMQ_STR_LIT("test:"), emq_strn("", 0), opts, &err),
                      EMQ_OK, &err);
 }
 
+static inline void fixture_open_opts(struct fixture *f, const emq_open_opts *opts)
+{
+    fixture_open_over(f, opts, true);
+}
+
 static inline void fixture_open(struct fixture *f)
 {
-    fixture_open_opts(f, NULL);
+    fixture_open_over(f, NULL, true);
+}
+
+/* For tests of memory, which checks need too, and of many jobs, all of which they read at each act. */
+static inline void fixture_open_unchecked(struct fixture *f)
+{
+    fixture_open_over(f, NULL, false);
 }
 
 static inline void fixture_close(struct fixture *f)

@@ -3,7 +3,6 @@
  * The client without memory: the nth allocation fails, for every n until none does. A call answers
  * E_NOMEM and has done nothing, or it has done all of it: no job is handed out into the void.
  */
-#define CLIENT_WITHOUT_CHECK
 #include "client_fixture.h"
 
 #include "lib/failmalloc.h"
@@ -28,7 +27,7 @@ EMQ_TEST(an_add_without_memory_adds_nothing)
     bool failed = true;
     int64_t added = 0;
 
-    fixture_open(&f);
+    fixture_open_unchecked(&f);
     for (size_t nth = 1; failed; nth++) {
         emq_error err = {0};
         emq_add_opts o = {.size = sizeof o, .name = S("n"), .group = S("g")};
@@ -52,7 +51,7 @@ EMQ_TEST(many_adds_without_memory_are_all_or_none)
     int64_t waiting = 0;
     bool failed = true;
 
-    fixture_open(&f);
+    fixture_open_unchecked(&f);
     for (size_t i = 0; i < N; i++) {
         jobs[i] = (emq_new_job){.size = sizeof jobs[i], .queue = Q, .data = S("1")};
         list[i] = &jobs[i];
@@ -78,7 +77,7 @@ EMQ_TEST(an_entry_of_a_batch_is_made_once)
     static emq_new_job jobs[N];
     static const emq_new_job *list[N];
 
-    fixture_open(&f);
+    fixture_open_unchecked(&f);
     for (size_t i = 0; i < N; i++) {
         jobs[i] = (emq_new_job){.size = sizeof jobs[i], .queue = Q, .data = S("1")};
         list[i] = &jobs[i];
@@ -95,7 +94,7 @@ EMQ_TEST(a_take_without_memory_leaves_the_job_in_its_line)
     struct fixture f;
     bool failed = true;
 
-    fixture_open(&f);
+    fixture_open_unchecked(&f);
     add_id(&f, "a");
     for (size_t nth = 1; failed; nth++) {
         emq_error err = {0};
@@ -120,7 +119,7 @@ EMQ_TEST(a_settlement_without_memory_settles_nothing)
     struct fixture f;
     bool failed = true;
 
-    fixture_open(&f);
+    fixture_open_unchecked(&f);
     for (size_t nth = 1; failed; nth++) {
         emq_error err = {0};
         char id[32];
@@ -146,7 +145,7 @@ EMQ_TEST(reads_without_memory_say_so)
     struct fixture f;
     bool failed = true;
 
-    fixture_open(&f);
+    fixture_open_unchecked(&f);
     add_id(&f, "a");
     CHECK_STATUS(emq_add_log(f.c, Q, S("a"), NONE, S("line"), NULL), EMQ_OK);
     for (size_t nth = 1; failed; nth++) {
@@ -221,7 +220,7 @@ EMQ_TEST(a_claim_and_a_record_without_memory_are_whole_or_have_not_happened)
     bool failed = true;
     int state;
 
-    fixture_open(&f);
+    fixture_open_unchecked(&f);
     add_id(&f, "a");
     emq_job *job = take_one(&f);
     emq_effect_key key = {.size = sizeof key};
@@ -267,7 +266,7 @@ EMQ_TEST(a_list_of_effects_without_memory_is_none_or_all)
     struct fixture f;
     bool failed = true;
 
-    fixture_open(&f);
+    fixture_open_unchecked(&f);
     add_id(&f, "a");
     for (char step = 'a'; step < 'e'; step++)
         CHECK_STATUS(emq_effect_resolve(f.c, Q, S("a"), emq_strn(&step, 1), 1, S("r"), NULL),
@@ -317,7 +316,7 @@ EMQ_TEST(an_effect_without_memory_is_made_with_the_acknowledgement_or_not_at_all
     bool failed = true;
     int made = 0, rows = -1;
 
-    fixture_open(&f);
+    fixture_open_unchecked(&f);
     if (strcmp(f.c->base->ops->name, "sqlite") != 0) {
         fixture_close(&f);
         return;
