@@ -162,7 +162,9 @@ ECHOMQ_API const char *emq_effect_state_name(int state);
 ECHOMQ_API emq_str emq_effect_json(const emq_effect *e);
 
 typedef enum emq_claim_flags {
-    EMQ_CLAIM_TAKE_OVER = 1 /* what is IN_DOUBT or BUSY becomes FRESH, this hand-out's */
+    EMQ_CLAIM_TAKE_OVER = 1, /* what is IN_DOUBT or BUSY becomes FRESH, this hand-out's */
+    EMQ_CLAIM_SETTLES =
+        2 /* with TAKE_OVER: it will be recorded as done, not done again. For `emq why` */
 } emq_claim_flags;
 /* Claims an effect: at most one call ever gets FRESH for a key, until it is released or taken over. Two
  * clocks: an unfinished claim is as good as its hand-out's lock; what is done is known for `keep_ms`.

@@ -218,8 +218,8 @@ static int take_over(struct effect *x, const struct output *found)
 {
     emq_effect *e = NULL;
     emq_error err;
-    emq_status s =
-        emq_effect_claim(x->cli->client, &x->key, EMQ_CLAIM_TAKE_OVER, x->o->keep, &e, &err);
+    int flags = EMQ_CLAIM_TAKE_OVER | (found ? EMQ_CLAIM_SETTLES : 0);
+    emq_status s = emq_effect_claim(x->cli->client, &x->key, flags, x->o->keep, &e, &err);
 
     if (s != EMQ_OK)
         return answer(x, s, &err);

@@ -266,16 +266,21 @@ emq_status emq_effect_claim(emq_client *c, const emq_effect_key *key, int flags,
     emq_status s = take_key(c, key, where, &k, err);
     if (s == EMQ_OK && !out)
         s = emq__fail(err, EMQ_E_INVALID, 0, where, "out is NULL: the state is needed");
-    if (s == EMQ_OK && (flags & ~EMQ_CLAIM_TAKE_OVER))
-        s = emq__fail(err, EMQ_E_INVALID, 0, where, "flags is 0x%x: only 0x%x is known",
-                      (unsigned)flags, (unsigned)EMQ_CLAIM_TAKE_OVER);
+    bool over = (flags & EMQ_CLAIM_TAKE_OVER) != 0, settles = (flags & EMQ_CLAIM_SETTLES) != 0;
+    if (s == EMQ_OK && (flags & ~(EMQ_CLAIM_TAKE_OVER | EMQ_CLAIM_SETTLES)))
+        s = emq__fail(err, EMQ_E_INVALID, 0, where,
+                      "flags is 0x%x: only EMQ_CLAIM_TAKE_OVER and EMQ_CLAIM_SETTLES are known",
+                      (unsigned)flags);
+    if (s == EMQ_OK && settles && !over)
+        s = emq__fail(err, EMQ_E_INVALID, 0, where,
+                      "EMQ_CLAIM_SETTLES goes with EMQ_CLAIM_TAKE_OVER");
     if (s == EMQ_OK)
         s = keep_of(c, k.queue, k.id, &keep_ms, where, err);
     if (s == EMQ_OK && !(e = effect_new(k.queue)))
         s = emq__no_memory(where, err);
     if (s == EMQ_OK) {
-        bool over = (flags & EMQ_CLAIM_TAKE_OVER) != 0;
         struct emq__mark_req req = {.kind = over ? EMQ__MARK_TAKE_OVER : EMQ__MARK_CLAIM,
+                                    .settles = settles,
                                     .fingerprint = fingerprint(k.payload, print),
                                     .keep_ms = keep_ms};
         s = mark(c, &k, req, &res, &e->mem, err);

@@ -338,6 +338,7 @@ struct emq__mark_req {
     emq_str prefix, queue, id, step;
     struct emq__auth auth; /* SETTLE, FORGET: an administrator; else the owner */
     enum emq__mark_kind kind;
+    bool settles; /* TAKE_OVER, for the history: it will be recorded as done, not done again */
     emq_str fingerprint;        /* CLAIM, TAKE_OVER */
     struct emq__payload result; /* DONE, SETTLE */
     int64_t keep_ms; /* >= 1, how long it is known from now on; CLAIM, TAKE_OVER, DONE, SETTLE */
@@ -538,8 +539,9 @@ struct emq__events_res {
 
 /* The last exceptional entries of a job's life, oldest first: "refused" (LOST), "recovered", "retried" and "released"
  * (a hand-out that ended without an end of the job; who = its token), "completed" and "failed" (one that ended the
- * job; written when it is retried by hand), "doubt" and "redo" (who met the effect of an earlier hand-out in doubt,
- * or took it over; detail = its step, a space, the token that had claimed it), "admin", "note". */
+ * job; written when it is retried by hand), "doubt", "redo" and "settled" (who met the effect of an earlier hand-out in
+ * doubt, took it over to do it again, or to record it as done; detail = its step, a space, the token that had claimed
+ * it), "admin", "note". */
 enum { EMQ__HISTORY_MAX = 100 };
 struct emq__history_req {
     emq_str prefix, queue, id;

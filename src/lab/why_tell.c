@@ -109,15 +109,14 @@ static emq_str of_doubt(struct why *w, const struct emq__trail *t)
 
     if (!whose.ptr)
         return whose;
-    return is(t, "redo")
-               ? emq__arena_printf(w->mem,
-                                   "claimed the effect %.*s anew, to be done again: it was in "
-                                   "doubt since %.*s",
-                                   EMQ_STR_ARG(key), EMQ_STR_ARG(whose))
-               : emq__arena_printf(w->mem,
-                                   "the effect %.*s is in doubt: %.*s claimed it and did not say "
-                                   "how it ended",
-                                   EMQ_STR_ARG(key), EMQ_STR_ARG(whose));
+    if (is(t, "doubt"))
+        return emq__arena_printf(
+            w->mem, "the effect %.*s is in doubt: %.*s claimed it and did not say how it ended",
+            EMQ_STR_ARG(key), EMQ_STR_ARG(whose));
+    return emq__arena_printf(w->mem, "took over the effect %.*s, in doubt since %.*s, to %s",
+                             EMQ_STR_ARG(key), EMQ_STR_ARG(whose),
+                             is(t, "redo") ? "do it again"
+                                           : "record it as done without doing it again");
 }
 
 /* What follows "attempt 1: ": around the line's detail. */
@@ -137,7 +136,7 @@ static emq_str of_handout(struct why *w, const struct emq__trail *t)
     };
     size_t i = 0;
 
-    if (is(t, "doubt") || is(t, "redo"))
+    if (is(t, "doubt") || is(t, "redo") || is(t, "settled"))
         return of_doubt(w, t);
     if (is(t, "recovered") && emq__str_is(t->detail, EMQ__TEXT_LOCK_ENDED))
         return EMQ_STR_LIT("its lock had ended; a sweep took the job back");
@@ -151,7 +150,7 @@ static bool say_history(struct why *w, const struct emq__trail *t)
 {
     static const char *const whats[] = {"refused", "recovered", "retried", "released",
                                         "failed",  "completed", "claimed", "done",
-                                        "doubt",   "redo",      "admin"};
+                                        "doubt",   "redo",      "settled", "admin"};
     const struct emq__handout *h = emq__handout_of(w, t);
     int32_t n = h ? h->attempt : 0;
     const char *what = "note";
@@ -219,7 +218,7 @@ static bool told(const struct why *w, const struct emq__trail *t)
         if ((back && !o->event && near(o, t) &&
              (is(o, "recovered") || is(o, "retried") || is(o, "released"))) ||
             (end && o->event && near(o, t) && emq__str_eq(o->what, t->what)) ||
-            (claim && is(o, "redo") && emq__str_eq(o->who, t->who) &&
+            (claim && (is(o, "redo") || is(o, "settled")) && emq__str_eq(o->who, t->who) &&
              emq__str_eq(split_step(o->detail, &rest), t->detail)))
             return true;
     }
@@ -238,14 +237,14 @@ static bool is_one_of(const struct emq__why_entry *e, const char *const *names, 
 static bool goes_before(const struct emq__why_entry *x, const struct emq__why_entry *y)
 {
     static const char *const taken[] = {"taken"}, *const ends[] = {"completed", "failed"},
-                             *const effects[] = {"claimed", "doubt", "redo", "done"};
+                             *const effects[] = {"claimed", "doubt", "redo", "settled", "done"};
 
     if (x->attempt == 0)
         return false;
     if (is_one_of(y, taken, 1))
         return y->attempt > x->attempt;
     return is_one_of(x, taken, 1)     ? y->attempt >= x->attempt
-           : is_one_of(x, effects, 4) ? is_one_of(y, ends, 2)
+           : is_one_of(x, effects, 5) ? is_one_of(y, ends, 2)
                                       : false;
 }
 

@@ -158,7 +158,8 @@ static emq_status act(struct marked *m, emq_error *err)
 static emq_status take_over(struct marked *m, bool happened, emq_error *err)
 {
     emq_effect *e = NULL;
-    emq_status s = emq_effect_claim(m->c, &m->key, EMQ_CLAIM_TAKE_OVER, m->plan.keep_ms, &e, err);
+    int flags = EMQ_CLAIM_TAKE_OVER | (happened ? EMQ_CLAIM_SETTLES : 0);
+    emq_status s = emq_effect_claim(m->c, &m->key, flags, m->plan.keep_ms, &e, err);
 
     if (s == EMQ_OK && emq_effect_get_state(e) == EMQ_EFFECT_IS_DONE)
         s = already(m, e, err);

@@ -178,7 +178,7 @@ swept() { until_true sh -c 'emq sweep q >/dev/null; [ "$(emq stats q --json | jq
     is "$(why a '.life[-1].what')" completed
 }
 
-effects_told() { why a '[.life[] | select(.what | IN("claimed", "doubt", "redo", "done", "admin")) | .text] | join("; ")'; }
+effects_told() { why a '[.life[] | select(.what | IN("claimed", "doubt", "redo", "settled", "done", "admin")) | .text] | join("; ")'; }
 leaves_a_doubt() {
     emq add q 1 --id a >/dev/null
     expect 1 emq work q --exit-when-empty -- sh -c 'emq effect run charge -- sh -c "kill -9 \$\$"; exit 65'
@@ -196,10 +196,26 @@ leaves_a_doubt() {
 @test "a doubt that was done again, and an effect that was forgotten, are told so" {
     leaves_a_doubt
     emq work q --exit-when-empty -- emq effect run charge --policy redo -- true
-    [[ $(effects_told) == "retry by "*"; attempt 2: the effect charge is in doubt: attempt 1 "*"; attempt 2: claimed the effect charge anew, to be done again: it was in doubt since attempt 1; attempt 2: the effect charge is recorded as done" ]] ||
+    [[ $(effects_told) == "retry by "*"; attempt 2: the effect charge is in doubt: attempt 1 "*"; attempt 2: took over the effect charge, in doubt since attempt 1, to do it again; attempt 2: the effect charge is recorded as done" ]] ||
         { effects_told >&2; return 1; }
     emq effect resolve q a charge --forget
     [[ $(effects_told) == *"; the effect charge was settled as not done by "* ]] || { effects_told >&2; return 1; }
+}
+
+counted_as_done() {
+    leaves_a_doubt
+    emq work q --exit-when-empty -- emq effect run charge "$@" -- touch done-again
+    [ ! -e done-again ]
+    [[ $(effects_told) == *"; attempt 2: took over the effect charge, in doubt since attempt 1, to record it as done without doing it again; attempt 2: the effect charge is recorded as done" ]] ||
+        { effects_told >&2; return 1; }
+}
+
+@test "a doubt that was skipped is not told as done again" {
+    counted_as_done --policy skip
+}
+
+@test "a doubt of which a probe said that it happened is not told as done again" {
+    counted_as_done --probe true
 }
 
 guest_takes() {

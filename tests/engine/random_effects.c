@@ -49,6 +49,7 @@ static struct emq__mark_req random_mark(struct lockstep *l, int queue, emq_str i
         .id = id,
         .step = emq_cstr(steps[pick(l, EMQ_ARRAY_LEN(steps))]),
         .kind = kinds[pick(l, EMQ_ARRAY_LEN(kinds))],
+        .settles = chance(l, 50),
         .fingerprint = emq_cstr(prints[pick(l, EMQ_ARRAY_LEN(prints))]),
         .result = results[pick(l, EMQ_ARRAY_LEN(results))],
         .keep_ms = (int64_t)(1 + pick(l, chance(l, 30) ? 6 : 600)) * RANDOM_STEP_MS,

@@ -202,6 +202,7 @@ EMQ_TEST(misuse_of_markers_is_named_and_changes_nothing)
     refused(emq_effect_claim(f.c, NULL, 0, 0, &e, &err), &err, "key is NULL");
     refused(emq_effect_claim(f.c, &k, 0, 0, NULL, &err), &err, "out is NULL");
     refused(emq_effect_claim(f.c, &k, 6, 0, &e, &err), &err, "flags is 0x6");
+    refused(emq_effect_claim(f.c, &k, EMQ_CLAIM_SETTLES, 0, &e, &err), &err, "EMQ_CLAIM_TAKE_OVER");
     refused(emq_effect_claim(f.c, &k, 0, -1, &e, &err), &err, "keep_ms is -1");
     refused(emq_effect_done(f.c, &k, NONE, -1, &err), &err, "keep_ms is -1");
     k.token = NONE;

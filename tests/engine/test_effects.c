@@ -258,6 +258,11 @@ ENGINE_TEST(who_meets_an_effect_in_doubt_or_takes_it_over_leaves_a_line_and_nobo
     req = mark_req(j, EMQ__MARK_TAKE_OVER);
     CHECK_STATUS(mark_with(t, &req, NULL), EMQ_OK);
     CHECK_HAS(last_history(t, j->id), "\"what\":\"redo\"");
+    j = taken_again(t);
+    req = mark_req(j, EMQ__MARK_TAKE_OVER);
+    req.settles = true;
+    CHECK_STATUS(mark_with(t, &req, NULL), EMQ_OK);
+    CHECK_HAS(last_history(t, j->id), "\"what\":\"settled\"");
 }
 
 ENGINE_TEST(a_take_over_of_what_is_free_is_a_claim_and_of_what_is_done_is_nothing)

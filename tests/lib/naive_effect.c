@@ -232,8 +232,9 @@ static emq_status do_mark(struct naive *n, const struct emq__mark_req *req,
         if (doubt)
             snprintf(whose, sizeof whose, "%.*s", EMQ_STR_ARG(m->token));
         s = claim(n, q, job, req, &m, &state);
+        const char *what = state != EMQ__MARKER_FRESH ? "doubt" : req->settles ? "settled" : "redo";
         if (doubt && s == EMQ_OK)
-            nv_history(n, job, state == EMQ__MARKER_FRESH ? "redo" : "doubt", req->auth.token,
+            nv_history(n, job, what, req->auth.token,
                        emq__effect_detail("", req->step,
                                           &(struct emq__payload){EMQ__KIND_TEXT, emq_cstr(whose)},
                                           detail));

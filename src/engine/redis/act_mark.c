@@ -76,6 +76,7 @@ emq_status rd_mark(struct emq__engine *e, const struct emq__mark_req *req,
     rd_arg_i64(a, req->result.kind);
     rd_arg_str(a, req->result.bytes);
     rd_arg_i64(a, req->keep_ms);
+    rd_arg_str(a, emq_cstr(req->settles ? "settled" : "redo"));
     emq_status s = rd_eval(a, &r, err);
     if (s != EMQ_OK)
         return s;

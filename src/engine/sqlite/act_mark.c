@@ -140,7 +140,8 @@ static emq_status remember(struct sq_tx *tx, struct sq_row *row, const struct em
     if (!claims || !before.ptr || emq__str_eq(before, req->auth.token))
         return EMQ_OK;
     const struct emq__payload whose = {EMQ__KIND_TEXT, before};
-    return sq_history(tx, row, write ? "redo" : "doubt", req->auth.token,
+    const char *what = !write ? "doubt" : req->settles ? "settled" : "redo";
+    return sq_history(tx, row, what, req->auth.token,
                       emq__effect_detail("", req->step, &whose, detail), err);
 }
 

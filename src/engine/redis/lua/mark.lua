@@ -12,6 +12,7 @@
 -- ARGV[13]   kind of the result
 -- ARGV[14]   the result
 -- ARGV[15]   for how many ms it is known
+-- ARGV[16]   how a history names a claim that takes it over
 -- reply      {now_ms, outcome, state, timestamp, token, fingerprint, claimed, done, ends, kind of the result,
 --            result}; behind outcome and state 0 nothing
 -- calls      18 for a claim, 18 for the record
@@ -116,7 +117,7 @@ local function mark()
   if write and token == "" then
     history(q, id, "admin", ARGV[8], ARGV[10])
   elseif decide == claim and outcome == OK and before and before ~= token then
-    history(q, id, write and "redo" or "doubt", token, step .. " " .. before)
+    history(q, id, write and ARGV[16] or "doubt", token, step .. " " .. before)
   end
   if write and m.state then
     marker_put(q, id, h[1], step, m)
