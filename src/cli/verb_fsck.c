@@ -111,7 +111,7 @@ static int run(struct cli *cli)
     emq_status s = emq__fsck(cli->client, &f, &err);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
-    if (f.queue.len && f.n_queues == 0 && f.n_found == 0)
+    if (f.queue.len && f.n_queues == 0)
         return cli_error(cli, CLI_NO, "there is no queue %s", cli->args.words[0]);
     cli_say(cli, "%lld queue%s checked, %lld found, %lld repaired", (long long)f.n_queues,
             f.n_queues == 1 ? "" : "s", (long long)f.n_found, (long long)f.n_repaired);

@@ -102,7 +102,7 @@ static void print_text(const struct emq__why *y)
     else
         printf(", handed out %zu times", y->n_handouts);
     if (y->logs)
-        printf(", %lld lines of log", (long long)y->logs);
+        printf(", %lld line%s of log", (long long)y->logs, y->logs == 1 ? "" : "s");
     putchar('\n');
     for (size_t i = 0; i < y->n_because; i++) {
         cli_print_text(y->because[i]);

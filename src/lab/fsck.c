@@ -171,7 +171,7 @@ static emq_status check_queue(emq_client *c, struct emq__fsck *f, emq_str queue,
     return s;
 }
 
-/* It may be there only since a repair gave it its settings again. */
+/* It is there, perhaps only since a repair gave it its settings again, or there is something of it. */
 static emq_status count_it(emq_client *c, struct emq__fsck *f, emq_error *err)
 {
     struct emq__arena mem = {0};
@@ -179,7 +179,7 @@ static emq_status count_it(emq_client *c, struct emq__fsck *f, emq_error *err)
     struct emq__stats_res res = {0};
     emq_status s = c->e->ops->stats(c->e, &req, &res, &mem, err);
 
-    f->n_queues += s == EMQ_OK && res.exists;
+    f->n_queues += s == EMQ_OK && (res.exists || f->n_found > 0);
     emq__arena_free(&mem);
     return s;
 }

@@ -125,7 +125,7 @@ static emq_str of_handout(struct why *w, const struct emq__trail *t)
     static const struct {
         const char *what, *before, *after;
     } said[] = {
-        {"refused", "", " came too late and was refused: another owns the job or it has ended"},
+        {"refused", "", " came too late and was refused: the job was not this hand-out's any more"},
         {"retried", "failed, to be tried again: ", ""},
         {"failed", "failed for good: ", ""},
         {"released", "given back, not charged", ""},

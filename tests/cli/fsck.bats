@@ -264,6 +264,8 @@ P
     expect 0 emq fsck --wait 0
     is "$(emq show q a --json | jq -r .state)" waiting
     redis DEL emq:q:meta
+    expect 1 emq fsck q --wait 0
+    says "1 queue checked, 1 found, 0 repaired"
     expect 1 emq fsck q --wait 0 --repair
     expect 0 emq fsck q --wait 0
 }
