@@ -167,11 +167,12 @@ typedef enum emq_claim_flags {
         2 /* with TAKE_OVER: it will be recorded as done, not done again. For `emq why` */
 } emq_claim_flags;
 /* Claims an effect: at most one call ever gets FRESH for a key, until it is released or taken over. Two
- * clocks: an unfinished claim is as good as its hand-out's lock; what is done is known for `keep_ms`.
+ * clocks: an unfinished claim is as good as its hand-out, and in doubt as soon as the job has gone back; what is
+ * done is known for `keep_ms`. A retry by hand lets either be known for as long again.
  *
  * keep_ms  0 = as long as the job can come again: its delay, all its attempts with their longest backoff, and how
  *          long its record is kept in `failed` and `completed`; at least 7 days, at most 400 days. A shorter
- *          one than that is taken and warned of in the client's log.
+ *          one than that is taken and warned of in the client's log; it shortens what is known as done, no claim.
  * out      EMQ_OK only; end with emq_effect_free().
  * EMQ_OK (look at the state), EMQ_LOST (no hand-out, or a later one, has the job; recorded),
  * EMQ_NOT_FOUND (no such job), EMQ_CONFLICT, failures. One read and one act; the store's clock alone. */

@@ -186,8 +186,8 @@ static emq_status take_key(emq_client *c, const emq_effect_key *key, const char 
     return s;
 }
 
-/* The job's own options say how long it can come again; they never change. */
-static emq_status keep_of(emq_client *c, emq_str queue, emq_str id, int64_t *keep_ms,
+/* The job's own options say how long it can come again; they never change. `claim`: nor is a claim known for less. */
+static emq_status keep_of(emq_client *c, emq_str queue, emq_str id, bool claim, int64_t *keep_ms,
                           const char *where, emq_error *err)
 {
     struct emq__arena mem = {0};
@@ -201,6 +201,8 @@ static emq_status keep_of(emq_client *c, emq_str queue, emq_str id, int64_t *kee
     if (s == EMQ_OK) {
         (void)emq__opts_read(job->opts, &mem, &o);
         s = emq__effect_keep(c, &o, keep_ms, where, err);
+        if (claim && *keep_ms < emq__known_ms(&o))
+            *keep_ms = emq__known_ms(&o);
     }
     emq__arena_free(&mem);
     return s;
@@ -275,7 +277,7 @@ emq_status emq_effect_claim(emq_client *c, const emq_effect_key *key, int flags,
         s = emq__fail(err, EMQ_E_INVALID, 0, where,
                       "EMQ_CLAIM_SETTLES goes with EMQ_CLAIM_TAKE_OVER");
     if (s == EMQ_OK)
-        s = keep_of(c, k.queue, k.id, &keep_ms, where, err);
+        s = keep_of(c, k.queue, k.id, true, &keep_ms, where, err);
     if (s == EMQ_OK && !(e = effect_new(k.queue)))
         s = emq__no_memory(where, err);
     if (s == EMQ_OK) {
@@ -306,7 +308,7 @@ emq_status emq_effect_done(emq_client *c, const emq_effect_key *key, emq_str res
     if (s == EMQ_OK)
         s = emq__check_size(result, EMQ_RESULT_MAX, where, "the result", err);
     if (s == EMQ_OK)
-        s = keep_of(c, k.queue, k.id, &keep_ms, where, err);
+        s = keep_of(c, k.queue, k.id, false, &keep_ms, where, err);
     if (s == EMQ_OK) {
         struct emq__mark_req req = {
             .kind = EMQ__MARK_DONE, .result = {emq__kind_of(result), result}, .keep_ms = keep_ms};
@@ -347,7 +349,7 @@ emq_status emq_effect_resolve(emq_client *c, emq_str queue, emq_str id, emq_str 
         s = emq__check_size(result, EMQ_RESULT_MAX, where, "the result", err);
     if (s == EMQ_OK && done) {
         req.result = (struct emq__payload){emq__kind_of(result), result};
-        s = keep_of(c, queue, id, &req.keep_ms, where, err);
+        s = keep_of(c, queue, id, false, &req.keep_ms, where, err);
     }
     if (s == EMQ_OK)
         s = mark(c, &k, req, &res, &mem, err);

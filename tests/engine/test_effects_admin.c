@@ -305,6 +305,36 @@ ENGINE_TEST(an_effect_that_is_only_claimed_or_past_its_end_is_not_asked_about)
     CHECK_STATUS(CHANGE(t, "q", id, .kind = EMQ__CHANGE_RETRY), EMQ_OK);
 }
 
+ENGINE_TEST(what_is_known_of_effects_is_known_for_as_long_again_after_a_retry)
+{
+    struct emq__job *j = add_and_take(t);
+
+    claim_step(t, j, "open");
+    claim_fresh(t, j);
+    done_ok(t, j, "1");
+    fail_ok(t, j, "no");
+    for (int i = 0; i < 3; i++) {
+        advance(t, KEEP_MS / 2);
+        CHECK_STATUS(CHANGE(t, "q", j->id, .kind = EMQ__CHANGE_RETRY, .effects = EMQ__EFFECTS_KEEP,
+                            .admin = S("ann")),
+                     EMQ_OK);
+        CHECK_HAS(last_history(t, j->id), "retry --keep-effect");
+        j = must_take(t, "q");
+        advance(t, KEEP_MS / 5 * 2);
+        CHECK_INT(claim(t, j), EMQ__MARKER_DONE);
+        struct emq__mark_req req = mark_req(j, EMQ__MARK_CLAIM);
+        struct emq__marker m;
+        req.step = S("open");
+        CHECK_STATUS(mark_with(t, &req, &m), EMQ_OK);
+        CHECK_INT(m.state, EMQ__MARKER_IN_DOUBT);
+        fail_ok(t, j, "no");
+    }
+    CHECK_STATUS(CHANGE(t, "q", j->id, .kind = EMQ__CHANGE_RETRY, .effects = EMQ__EFFECTS_REDO,
+                        .admin = S("ann")),
+                 EMQ_OK);
+    CHECK_HAS(last_history(t, j->id), "retry --redo");
+}
+
 ENGINE_TEST(a_retry_asks_about_every_step)
 {
     struct emq__job *j = add_and_take(t);

@@ -118,6 +118,8 @@ static void retry_finished(struct naive *n, struct nv_queue *q, struct nv_job *j
     if (c->effects == EMQ__EFFECTS_REDO) {
         nv_effects_forget(q, job);
         job->j.redo++;
+    } else {
+        nv_effects_prolong(n, q, job);
     }
     q->totals.retried++;
     nv_place_line(n, q, job, c->lifo);
@@ -135,8 +137,10 @@ static int change_job(struct naive *n, struct nv_queue *q, struct nv_job *job,
         nv_history_at(
             job, job->j.finished_at_ms, emq_state_name(job->j.state), job->j.token,
             emq__detail(job->j.state == EMQ_FAILED_STATE ? job->j.failed_reason : emq_cstr("")));
+    static const char *const retries[] = {"retry", "retry --keep-effect", "retry --redo"};
     if (c->admin.len)
-        nv_history(n, job, "admin", c->admin, emq_cstr(names[c->kind]));
+        nv_history(n, job, "admin", c->admin,
+                   emq_cstr(c->kind == EMQ__CHANGE_RETRY ? retries[c->effects] : names[c->kind]));
     switch (c->kind) {
     case EMQ__CHANGE_DELAY:
         job->j.delay_ms = c->delay_ms;

@@ -5,6 +5,7 @@
 #include "lib/naive_internal.h"
 
 #include "base/error.h"
+#include "model/policy.h"
 
 /* Markers of a queue past their end are forgotten first: nothing below meets one. */
 static void forget_expired(const struct naive *n, struct nv_queue *q)
@@ -63,6 +64,19 @@ bool nv_effect_done(struct naive *n, struct nv_queue *q, const struct nv_job *jo
         if (is_of(&q->markers[i], job) && q->markers[i].done_at_ms)
             return true;
     return false;
+}
+
+void nv_effects_prolong(struct naive *n, struct nv_queue *q, const struct nv_job *job)
+{
+    forget_expired(n, q);
+    for (size_t i = 0; i < q->n_markers; i++) {
+        struct emq__marker *m = &q->markers[i];
+        int64_t since = m->done_at_ms > m->claimed_at_ms ? m->done_at_ms : m->claimed_at_ms;
+        int64_t span = m->expires_at_ms - since;
+        int64_t ends = emq__sat_add(n->now_ms, span < EMQ__KNOWN_MAX_MS ? span : EMQ__KNOWN_MAX_MS);
+        if (is_of(m, job) && ends > m->expires_at_ms)
+            m->expires_at_ms = ends;
+    }
 }
 
 void nv_effects_forget(struct nv_queue *q, const struct nv_job *job)

@@ -179,6 +179,7 @@ void nv_key_end(struct naive *n, struct nv_queue *q, const struct nv_job *job);
 void nv_marker_drop(struct nv_queue *q, struct emq__marker *m);
 /* Is any effect of the job known to be done? */
 bool nv_effect_done(struct naive *n, struct nv_queue *q, const struct nv_job *job);
+void nv_effects_prolong(struct naive *n, struct nv_queue *q, const struct nv_job *job);
 void nv_effects_forget(struct nv_queue *q, const struct nv_job *job);
 
 /* ---- receipts. EMQ_OK with *r NULL: none wanted; (*r)->done: answer with it. */

@@ -17,13 +17,16 @@ struct change_arg {
     struct emq__arena *mem;
 };
 
-static const char *kind_name(enum emq__change_kind kind)
+static const char *name_of(const struct emq__change *c)
 {
-    switch (kind) {
+    switch (c->kind) {
     case EMQ__CHANGE_DELAY: return "delay";
     case EMQ__CHANGE_PRIORITY: return "priority";
     case EMQ__CHANGE_PROMOTE: return "promote";
-    case EMQ__CHANGE_RETRY: return "retry";
+    case EMQ__CHANGE_RETRY:
+        return c->effects == EMQ__EFFECTS_REDO   ? "retry --redo"
+               : c->effects == EMQ__EFFECTS_KEEP ? "retry --keep-effect"
+                                                 : "retry";
     case EMQ__CHANGE_REMOVE: return "remove";
     case EMQ__CHANGE_CANCEL: return "cancel";
     }
@@ -119,7 +122,8 @@ static emq_status change_retry(struct sq_tx *tx, struct sq_queue *q, struct sq_r
                                const struct emq__change *c, emq_error *err)
 {
     const char *prev = emq_state_name(row->state);
-    emq_status s = c->effects == EMQ__EFFECTS_REDO ? sq_marker_drop_job(tx, q, row, err) : EMQ_OK;
+    emq_status s = c->effects == EMQ__EFFECTS_REDO ? sq_marker_drop_job(tx, q, row, err)
+                                                   : sq_marker_prolong_job(tx, q, row, err);
     if (s == EMQ_OK)
         s = sq_row_reprocess(tx, q, row, c, err);
     if (s != EMQ_OK)
@@ -186,7 +190,7 @@ emq_status sq_change_row(struct sq_tx *tx, struct sq_queue *q, struct sq_row *ro
     if (c->kind == EMQ__CHANGE_RETRY)
         s = sq_history_keep(tx, row, err);
     if (s == EMQ_OK && c->admin.len && c->kind != EMQ__CHANGE_REMOVE) /* it would go with the job */
-        s = sq_history(tx, row, "admin", c->admin, emq_cstr(kind_name(c->kind)), err);
+        s = sq_history(tx, row, "admin", c->admin, emq_cstr(name_of(c)), err);
     if (s != EMQ_OK)
         return s;
     switch (c->kind) {

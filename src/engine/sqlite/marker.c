@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "model/policy.h"
 
 /* Removed by one act: more than one, so that the table shrinks. */
 enum { EXPIRE_MAX = 4 };
@@ -112,6 +113,19 @@ emq_status sq_marker_any_done(struct sq_tx *tx, const struct sq_queue *q, emq_st
     emq_status s = sq_step(tx->conn, st, done, where, err);
     sqlite3_reset(st);
     return s;
+}
+
+emq_status sq_marker_prolong_job(struct sq_tx *tx, const struct sq_queue *q,
+                                 const struct sq_row *row, emq_error *err)
+{
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_marker_prolong_job, err);
+
+    if (!st)
+        return sq_no_stmt(err);
+    bind_key(st, q, row->id, row->timestamp_at_ms);
+    sq_bind_i64(st, 4, tx->now_ms);
+    sq_bind_i64(st, 5, EMQ__KNOWN_MAX_MS);
+    return sq_exec(tx->conn, st, where, err);
 }
 
 emq_status sq_marker_drop_job(struct sq_tx *tx, const struct sq_queue *q, const struct sq_row *row,

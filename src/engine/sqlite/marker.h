@@ -22,6 +22,9 @@ emq_status sq_marker_drop(struct sq_tx *tx, const struct sq_queue *q, const stru
 /* Is any effect of the job known to be done? */
 emq_status sq_marker_any_done(struct sq_tx *tx, const struct sq_queue *q, emq_str id,
                               int64_t timestamp_at_ms, bool *done, emq_error *err);
+/* What is known of the job's effects is so for at least as long again, at most EMQ__KNOWN_MAX_MS. */
+emq_status sq_marker_prolong_job(struct sq_tx *tx, const struct sq_queue *q,
+                                 const struct sq_row *row, emq_error *err);
 emq_status sq_marker_drop_job(struct sq_tx *tx, const struct sq_queue *q, const struct sq_row *row,
                               emq_error *err);
 

@@ -22,6 +22,12 @@ DELETE FROM emq_marker WHERE qid = ?1 AND job_id = ?2 AND timestamp_at_ms = ?3 A
 -- name: marker_drop_job
 DELETE FROM emq_marker WHERE qid = ?1 AND job_id = ?2 AND timestamp_at_ms = ?3;
 
+-- At least as long as they were to be known, anew from ?4 on, at most ?5.
+-- name: marker_prolong_job
+UPDATE emq_marker SET expires_at_ms =
+    max(expires_at_ms, ?4 + min(?5, expires_at_ms - max(claimed_at_ms, done_at_ms)))
+WHERE qid = ?1 AND job_id = ?2 AND timestamp_at_ms = ?3 AND expires_at_ms > ?4;
+
 -- Is any effect of the job known to be done?
 -- name: marker_done
 SELECT 1 FROM emq_marker

@@ -75,9 +75,12 @@ local function retry_finished(q, id, state, c)
   if c.reset then
     call("HDEL", q.b .. id, "atm", "attemptsMade", "ats", "stc")
   end
+  local timestamp = call("HGET", q.b .. id, "timestamp")
   if c.effects == REDO then
-    marker_drop_job(q, id, call("HGET", q.b .. id, "timestamp"))
+    marker_drop_job(q, id, timestamp)
     call("HINCRBY", q.b .. id, "emq:redo", "1")
+  else
+    marker_prolong_job(q, id, timestamp)
   end
   reattach(q, id, state)
   count(q, "retried")
@@ -110,7 +113,8 @@ local function change_job(q, id, state, c, rank)
     keep_handout(q, id, state)
   end
   if c.admin ~= "" then
-    history(q, id, "admin", c.admin, KIND_NAME[kind])
+    local how = kind ~= RETRY and "" or ({" --keep-effect", " --redo"})[c.effects] or ""
+    history(q, id, "admin", c.admin, KIND_NAME[kind] .. how)
   end
   if kind == CANCEL and state == ACTIVE then
     call("HSET", q.b .. id, "emq:cancel", "1")

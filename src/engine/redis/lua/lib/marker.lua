@@ -94,13 +94,31 @@ local function marker_drop_job(q, id, timestamp)
   marker_unlist(q, id, timestamp)
 end
 
--- Is any effect of the job known to be done?
-local function marker_any_done(q, id, timestamp)
+local function markers_of_job(q, id, timestamp)
   if q.has_markers == nil then
     q.has_markers = call("EXISTS", q.x .. "ef") == 1
   end
-  for _, packed in ipairs(q.has_markers and call("HVALS", marker_key(q, id, timestamp)) or {}) do
-    local m = marker_read(packed)
+  return q.has_markers and call("HGETALL", marker_key(q, id, timestamp)) or {}
+end
+
+-- What is known of the job's effects is so for at least as long again, at most EMQ__KNOWN_MAX_MS.
+local function marker_prolong_job(q, id, timestamp)
+  local flat = markers_of_job(q, id, timestamp)
+  for i = 1, #flat, 2 do
+    local m = marker_read(flat[i + 1])
+    local ends = m and now_ms + math.min(34560000000, m.ends - math.max(m.claimed, m.done))
+    if m and ends > m.ends then
+      m.ends = ends
+      marker_put(q, id, timestamp, flat[i], m)
+    end
+  end
+end
+
+-- Is any effect of the job known to be done?
+local function marker_any_done(q, id, timestamp)
+  local flat = markers_of_job(q, id, timestamp)
+  for i = 2, #flat, 2 do
+    local m = marker_read(flat[i])
     if m and m.state == DONE then
       return true
     end
