@@ -170,17 +170,27 @@ static int record(struct effect *x, const struct output *out)
     return CLI_OK;
 }
 
+/* The signal that ended the command, or one of its own of which it tells as a shell does; 0 = none. */
+static int signal_of(int status)
+{
+    if (status < 0)
+        return 0;
+    if (WIFSIGNALED(status))
+        return WTERMSIG(status);
+    int told = WEXITSTATUS(status) - 128;
+    return told > 0 && told <= SIGRTMAX ? told : 0;
+}
+
 static int act(struct effect *x)
 {
     struct output out = {0};
     emq_error err;
     int code = CLI_AGAIN;
-    int status = run_command(x, x->cli->args.rest, &out, true);
+    int status = run_command(x, x->cli->args.rest, &out, true), by = signal_of(status);
 
-    if (status >= 0 && WIFSIGNALED(status)) {
-        code = 128 + WTERMSIG(status);
-        cli_error(x->cli, code, "%s is in doubt: signal %d ended its command", x->step,
-                  WTERMSIG(status));
+    if (by) {
+        code = 128 + by;
+        cli_error(x->cli, code, "%s is in doubt: signal %d ended its command", x->step, by);
     } else if (status == 0) {
         code = record(x, &out);
     } else {

@@ -191,8 +191,8 @@ static struct emq__exit replace(struct serve *v, bool *supervisor_killed)
 
 static void say_replaced(struct serve *v, const char *why)
 {
-    emq__log_write(&v->x->log, EMQ_LOG_WARN, "the program \"%s\" is started again: %s", v->x->path,
-                   why);
+    emq__log_write(&v->x->log, EMQ_LOG_WARN, "the program \"%s\" is started again for job %.*s: %s",
+                   v->x->path, EMQ_STR_ARG(emq_job_id(v->job)), why);
 }
 
 /* Between jobs nothing is expected but words on stderr, which are no job's. */
@@ -223,8 +223,9 @@ static emq_status ready_child(struct serve *v, emq_error *why)
         ssize_t n = c->out >= 0 ? emq__pipe_read(c->out, v->place->chunk) : -1;
         if (!emq__child_ended(c) && n == 0 && v->kept->out.part.len == 0 && c->in >= 0)
             return EMQ_OK;
-        say_replaced(v, n > 0 || v->kept->out.part.len ? "it wrote a line without having a job"
-                                                       : "it has ended, or closed its pipes");
+        say_replaced(v, n > 0 || v->kept->out.part.len
+                            ? "it wrote a line behind its answer, which belongs to no job"
+                            : "it has ended, or closed its pipes");
         (void)replace(v, &killed);
     }
     char **env = emq__exec_env(v->x, NULL, 0, &v->out->mem);
@@ -257,6 +258,8 @@ static bool converse(struct serve *v, struct emq__turn *t)
             (void)take_err(v);
         if (t->ready[EMQ__TURN_OUT])
             (void)take_out(v);
+        if (v->answered)
+            drain(v, c->out, take_out);
         if (v->answered || v->problem)
             return false;
         if ((t->ready[EMQ__TURN_PID] || c->pidfd < 0) && emq__child_ended(c)) {
@@ -284,7 +287,7 @@ static emq_status judge_end(struct serve *v, const struct emq__exit *e, bool sto
                             emq_error *err)
 {
     v->out->exit_status = emq__exit_status(e);
-    if (v->answered)
+    if (v->answered && !v->problem)
         return EMQ_OK;
     if (stopping) {
         emq__exit_stopped(&v->report, v->out);

@@ -116,6 +116,14 @@ P
     expect 75 emq effect check pay --queue q --job a
 }
 
+@test "a signal that ended a program of the command, as a shell tells of it, leaves it in doubt" {
+    emq add q 1 --id a
+    hand_out
+    expect 137 by_hand -- sh -c 'sh -c "kill -9 \$\$"; exit $?'
+    says "in doubt: signal 9"
+    is "$(marker a .state)" busy
+}
+
 @test "in doubt it is done again by default, which says so" {
     in_doubt
     expect 79 emq effect check pay --queue q --job a

@@ -9,6 +9,7 @@
 
 #include <echomq/worker.h>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -167,6 +168,7 @@ EMQ_TEST(a_broken_protocol_fails_the_attempt_and_replaces_the_program)
     breaks("exec 1>&-; sleep 300", "closed its stdout");
     breaks("head -c 9000000 /dev/zero | tr '\\\\0' x; echo", "8 MiB");
     breaks("exit 0", "without an answer");
+    breaks("printf '{\"result\":1}\\n{\"sql\":\"file\"}\\n'", "a line after the answer");
 }
 
 EMQ_TEST(a_dying_program_follows_the_exit_rules)
@@ -206,14 +208,29 @@ EMQ_TEST(a_program_that_never_reads_fails_the_attempt)
     rig_close(r);
 }
 
+static bool is_removed(void *path)
+{
+    return access(path, F_OK) != 0;
+}
+
+/* The second one comes when the first has been taken. */
 EMQ_TEST(a_second_answer_is_never_taken_for_the_next_job)
 {
-    struct rig *r = rig_sh_stream(
-        "n=0; " EACH_LINE
-        "n=$((n+1)); printf '{\"result\":\"%s\"}\\n{\"result\":\"stale\"}\\n' $n; done");
+    char script[700], go[300];
+    const char *dir = test_temp_dir();
 
-    for (int i = 0; i < 5; i++)
-        CHECK_STR(run(r, "x"), "\"1\"");
+    (void)snprintf(go, sizeof go, "%s/go", dir);
+    (void)snprintf(script, sizeof script,
+                   "n=0; cd '%s'; " EACH_LINE "n=$((n+1)); echo '{\"result\":'$n'}'; "
+                   "until [ -e go ]; do sleep 0.01; done; echo '{\"result\":9}'; rm go; done",
+                   dir);
+    struct rig *r = rig_sh_stream(script);
+    for (int i = 0; i < 5; i++) {
+        CHECK_STR(run(r, "x"), "1");
+        int fd = open(go, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        CHECK(fd >= 0 && close(fd) == 0);
+        proc_until(is_removed, go, "the program has answered twice");
+    }
     rig_close(r);
 }
 
