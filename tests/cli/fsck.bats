@@ -120,6 +120,8 @@ counter     |       | UPDATE emq_queue SET last_id = 0
 counter     |       | UPDATE emq_queue SET back = 0
 counter     |       | UPDATE emq_queue SET publishing = 1
 counter     |       | UPDATE emq_queue SET event_count = 1
+event       |       | UPDATE emq_event SET body = 'oops' WHERE (ms, seq) IN (SELECT ms, seq FROM emq_event LIMIT 1)
+event       |       | UPDATE emq_event SET body = '[1]' WHERE (ms, seq) IN (SELECT ms, seq FROM emq_event LIMIT 1)
 dedup-owner | nobody| INSERT INTO emq_dedup VALUES (1, 'd', 'nobody', 0, 0)
 dedup-flag  | after | UPDATE emq_dedup SET has_next = 1 WHERE id = 'once'
 dedup-next  | kept  | DELETE FROM emq_dedup WHERE id = 'last'

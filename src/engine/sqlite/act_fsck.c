@@ -37,6 +37,7 @@ static const struct sq_flaw flaws[] = {
     {"hidden", "the queue has jobs, but is marked as not there: it can't be seen", "it is there"},
     {"setting", "a setting is no number, and does nothing: set it anew", NULL},
     {"effect", "what is known of an effect is neither a claim nor an end", NULL},
+    {"event", "events that readers can't read", "they are removed"},
     {"trigger", "a trigger changes what is written: drop it", NULL},
     {"schema", "an index or a view of the schema is gone", "it is made again"},
     {"counter", "a counter of the queue is wrong", "it is counted again"},

@@ -223,6 +223,24 @@ static emq_status repair_hidden(struct sq_tx *tx, struct sq_queue *q, const stru
     return EMQ_OK;
 }
 
+/* "ms seq" */
+static emq_status repair_event(struct sq_tx *tx, struct sq_queue *q, const struct mend *m,
+                               emq_error *err)
+{
+    size_t at = emq__skip_digits(m->rest, 0);
+    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_mend_event, err);
+    int64_t ms = 0, seq = 0;
+
+    if (!st)
+        return sq_no_stmt(err);
+    if (emq__str_to_i64(emq_strn(m->rest.ptr, at), &ms) && at < m->rest.len)
+        (void)emq__str_to_i64(emq_strn(m->rest.ptr + at + 1, m->rest.len - at - 1), &seq);
+    sq_bind_i64(st, 1, q->qid);
+    sq_bind_i64(st, 2, ms);
+    sq_bind_i64(st, 3, seq);
+    return sq_exec(tx->conn, st, "repair", err);
+}
+
 static emq_status look_dedup(struct sq_tx *tx, const struct sq_queue *q, const struct mend *m,
                              bool *broken, emq_error *err)
 {
@@ -399,8 +417,8 @@ static emq_status mend_queue(struct sq_tx *tx, struct sq_queue *q, const struct 
         emq_status (*repair)(struct sq_tx *, struct sq_queue *, const struct mend *, emq_error *);
     } kinds[] = {{"job ", look_job, repair_job},        {"counter ", look_counter, repair_counter},
                  {"hidden", look_queue, repair_hidden}, {"setting ", look_queue, NULL},
-                 {"effect ", look_queue, NULL},         {"dedup ", look_dedup, repair_dedup},
-                 {"stage ", look_stage, repair_stage}};
+                 {"effect ", look_queue, NULL},         {"event ", look_queue, repair_event},
+                 {"dedup ", look_dedup, repair_dedup},  {"stage ", look_stage, repair_stage}};
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(kinds); i++) {
         if (!emq__str_starts(m->req->suspect->key, kinds[i].word))

@@ -13,7 +13,8 @@ SELECT * FROM (SELECT j.jid, j.id, CASE
     WHEN j.state NOT BETWEEN 1 AND 8 THEN 'state'
     WHEN j.state = 8 THEN CASE WHEN NOT EXISTS
         (SELECT 1 FROM emq_stage_queue AS s WHERE s.qid = j.qid AND s.sid = j.ord1) THEN 'staged' END
-    WHEN j.id = '' OR j.name = '' OR j.timestamp_at_ms <= 0 OR NOT json_valid(j.opts) THEN 'record'
+    WHEN j.id = '' OR j.name = '' OR j.timestamp_at_ms <= 0 OR
+        CASE WHEN json_valid(j.opts) THEN json_type(j.opts) <> 'object' ELSE 1 END THEN 'record'
     WHEN j.data_kind NOT BETWEEN 1 AND 3 OR
         (j.data IS NULL AND NOT EXISTS (SELECT 1 FROM emq_data AS d WHERE d.jid = j.jid)) THEN 'data'
     WHEN (j.side & 1 <> 0) <> EXISTS (SELECT 1 FROM emq_data AS d WHERE d.jid = j.jid) OR
@@ -117,6 +118,11 @@ UNION ALL SELECT 'setting', 'setting ' || field, '', field FROM emq_meta WHERE q
     field IN ('concurrency', 'max', 'duration', 'opts.maxLenEvents') AND (value = '' OR value GLOB '*[^0-9]*')
 UNION ALL SELECT 'effect', 'effect ' || timestamp_at_ms || ' ' || step || ' ' || job_id, job_id, step
     FROM emq_marker WHERE qid = ?1 AND (state NOT IN (1, 2) OR result_kind NOT BETWEEN 0 AND 3)
+UNION ALL SELECT 'event', 'event ' || ms || ' ' || seq, '', ''
+    FROM (SELECT ms, seq, n, '[' || replace(rtrim(body, char(10)), char(10), ',') || ']' AS lines
+        FROM emq_event WHERE qid = ?1)
+    WHERE CASE WHEN json_valid(lines) THEN json_array_length(lines) <> n OR EXISTS
+        (SELECT 1 FROM json_each(lines) WHERE type <> 'object') ELSE 1 END
 LIMIT 1000;
 
 -- Triggers on our tables: name, table.
@@ -232,7 +238,10 @@ DELETE FROM emq_dependency WHERE jid = ?1 AND kind = 1 AND NOT EXISTS
         k.id = substr(emq_dependency.child, length(q.prefix || q.name) + 3)
     WHERE emq_dependency.child = q.prefix || ':' || q.name || ':' || k.id);
 
--- Repairs of dedup ids and stages.
+-- Repairs of events, dedup ids and stages.
+
+-- name: mend_event
+DELETE FROM emq_event WHERE qid = ?1 AND ms = ?2 AND seq = ?3;
 
 -- name: mend_dedup_flag
 UPDATE emq_dedup SET has_next = EXISTS
