@@ -94,7 +94,7 @@ enum { EMQ_REDIS_COMMANDS_MAX = 100, EMQ_REDIS_COMMAND_BYTES_MAX = 1024 * 1024 }
  * within its list and an id of XADD above the last; a sum on what APPEND, SETRANGE, SETBIT, INCRBYFLOAT or a
  * conditional SET of the same effect left, and one of floats beyond all numbers; a string beyond 512 MiB; options
  * of a later server; what the server's user may not do; memory. What fails so behind others ends the job as failed
- * for good, "partial effect: command N ...", never retried.
+ * for good, "partial effect: command N ...", which no retry by hand repeats unless it is told to (emq_retry()).
  *
  * EMQ_OK, EMQ_LOST, EMQ_E_INVALID (the text names the command; nothing happened), EMQ_FAILED (a partial
  * effect, the job has failed), failures. E_IN_DOUBT as of emq_settle(). One script. */

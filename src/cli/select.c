@@ -23,7 +23,8 @@ static const char *why_not(emq_status s)
     case EMQ_LOCKED: return "it is being worked on: cancel it, or wait";
     case EMQ_WRONG_STATE: return "its state does not allow this";
     case EMQ_EFFECT_DONE:
-        return "its effect is recorded as done: --keep-effect, and the next run leaves it out; or "
+        return "its effect is recorded as done, or as done in part: --keep-effect, and the next "
+               "run leaves it out; or "
                "--redo, and it happens again";
     default: return emq_status_text(s);
     }

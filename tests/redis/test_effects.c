@@ -178,6 +178,30 @@ EFFECT_TEST(a_command_that_fails_behind_others_ends_the_job_for_good_as_a_partia
     CHECK_INT(dump(t, "q").stray, 0);
 }
 
+EFFECT_TEST(a_job_with_a_partial_effect_is_retried_only_by_who_says_what_shall_become_of_it)
+{
+    fx_unchecked(t);
+    struct emq__job *j = start(t);
+    struct commands *c = commands(t, TEXTS("INCR n", "LSET nothing 0 a"));
+    const struct emq__call none = {0};
+
+    CHECK_STATUS(effect_of(t, j, none, c, EMQ_OK).outcome, EMQ_FAILED);
+    CHECK_STATUS(CHANGE(t, "q", j->id, .kind = EMQ__CHANGE_RETRY), EMQ_EFFECT_DONE);
+    CHECK_STATE(t, "q", j->id, EMQ_FAILED_STATE);
+    CHECK_STATUS(CHANGE(t, "q", j->id, .kind = EMQ__CHANGE_RETRY, .effects = EMQ__EFFECTS_KEEP),
+                 EMQ_OK);
+    j = must_take(t, "q");
+    CHECK_INT(step_state(t, j), EMQ__MARKER_IN_DOUBT);
+    CHECK_STATUS(effect_of(t, j, none, c, EMQ_OK).outcome, EMQ_OK);
+    CHECK_DO("1", "GET n"); /* left out */
+    CHECK_STATE(t, "q", j->id, EMQ_COMPLETED_STATE);
+    CHECK_STATUS(CHANGE(t, "q", j->id, .kind = EMQ__CHANGE_RETRY, .effects = EMQ__EFFECTS_REDO),
+                 EMQ_OK);
+    j = must_take(t, "q");
+    CHECK_STATUS(effect_of(t, j, none, c, EMQ_OK).outcome, EMQ_FAILED);
+    CHECK_DO("2", "GET n");
+}
+
 EFFECT_TEST(a_server_whose_memory_is_full_makes_the_effect_all_the_same)
 {
     struct emq__job *j = start(t);

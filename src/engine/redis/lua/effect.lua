@@ -19,7 +19,7 @@ local function run()
 --@include lib/complete.lua
 --@include lib/ends.lua
 --@include lib/marker.lua
-local FAILED_PARTLY = 9
+local FAILED_PARTLY, KIND_TEXT = 9, 2
 local done = receipt_find(ARGV[4], ARGV[5], "effect")
 if done then
   return done
@@ -198,7 +198,7 @@ end
 local function effect()
   local timestamp = call("HGET", e.key, "timestamp")
   local m = marker_get(q, e.id, timestamp, step)
-  if m and m.state == DONE then
+  if m and marker_has_done(m) then -- in part: somebody has asked for the job to be run without it
     return nil
   end
   local failure, partly = make()
@@ -209,7 +209,7 @@ local function effect()
   m.state, m.token, m.done, m.ends = DONE, e.token, now_ms, now_ms + tonumber(ARGV[7])
   m.kind, m.result = tonumber(ARGV[8]), ARGV[9]
   if partly then -- neither done nor free
-    m.state, m.done, m.kind, m.result = CLAIMED, 0, 0, ""
+    m.state, m.done, m.kind, m.result = CLAIMED, 0, KIND_TEXT, partly
   end
   marker_put(q, e.id, timestamp, step, m)
   return nil, partly

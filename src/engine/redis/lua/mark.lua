@@ -56,6 +56,7 @@ local function claim(m)
     return OK, false
   end
   m.state, m.token, m.claimed, m.ends = CLAIMED, token, now_ms, now_ms + tonumber(ARGV[15])
+  m.kind, m.result = 0, ""
   if ARGV[12] ~= "" then
     m.fingerprint = ARGV[12]
   end

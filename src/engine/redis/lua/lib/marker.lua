@@ -2,7 +2,7 @@
 -- X.."ef:<id>:<timestamp>": step -> packed {state, token, fingerprint, claimed, done, ends, kind of result,
 -- result}. It lives as long as the one that ends last. Which hashes a queue has stands in X.."ef", in their
 -- order, and in X.."ef-end", by their end; their members are id, NUL and sixteen digits. A marker past its
--- end is absent; each new step of a job looks at some others at random, so that few such stay (one in eight).
+-- end is absent; a claim with a result is an effect that was done in part; each new step of a job looks at some others at random, so that few such stay (one in eight).
 --@include lib/base.lua
 
 local CLAIMED, DONE = 1, 2
@@ -114,12 +114,17 @@ local function marker_prolong_job(q, id, timestamp)
   end
 end
 
--- Is any effect of the job known to be done?
+-- Done, at least in part?
+local function marker_has_done(m)
+  return m.state == DONE or m.result ~= ""
+end
+
+-- Is any effect of the job known to be done, at least in part?
 local function marker_any_done(q, id, timestamp)
   local flat = markers_of_job(q, id, timestamp)
   for i = 2, #flat, 2 do
     local m = marker_read(flat[i])
-    if m and m.state == DONE then
+    if m and marker_has_done(m) then
       return true
     end
   end
