@@ -598,6 +598,7 @@ struct emq__suspects_res {
 /* What an engine remembers of a walk: some 60 bytes a job. */
 struct emq__suspect_ids {
     struct emq__map places;
+    int64_t greatest; /* id that the counter may have given */
 };
 static inline void emq__suspects_end(struct emq__suspect_ids *met)
 {

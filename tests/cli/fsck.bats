@@ -149,6 +149,8 @@ P
 ghost       | nobody | redis RPUSH emq:q:wait nobody
 ghost       | nobody | redis ZADD emq:q:delayed 7356281296949248 nobody
 record      | next   | redis HDEL emq:q:next opts
+number      | next   | redis HSET emq:q:next timestamp abc
+number      | broke  | redis HSET emq:q:broke stc abc
 unfinished  | next   | redis HSET emq:q:next finishedOn 5
 due         | late   | redis ZADD emq:q:delayed 1795967113513 late
 priority    | urgent | redis ZADD emq:q:prioritized 38654705665 urgent
@@ -183,6 +185,7 @@ dedup-next  | kept   | redis DEL emq:q:de:last
 kept-record | kept   | redis HDEL emq:q:dn:last opts
 kept-record | part   | redis HSET emq:q:dn:D9 jid part data 1
 limiter     |        | redis SET emq:q:limiter 5
+sweeps      |        | redis SET emq:q:stalled-check 5
 marker      |        | redis DEL emq:other:marker
 mark        | next   | redis SADD emq:q:stalled next
 counter     |        | redis SET emq:q:id 0
@@ -209,6 +212,26 @@ P
     redis SET emq:q:stalled x
     expect 1 emq fsck q --wait 0 --repair --json
     is "$(jq -r '.flaw + ": " + .outcome' <<<"$output")" "type: not repairable"
+}
+
+@test "server: a job that has not ended, and stands among those that have too, keeps its line" {
+    on_server || skip "needs a server"
+    furnish
+    for place in completed failed; do
+        for score in 0 "$(date +%s%3N)"; do
+            for id in next urgent late held; do
+                redis ZADD "emq:q:$place" "$score" "$id"
+                state=$(redis HGETALL "emq:q:$id")
+                expect 1 emq fsck q --wait 0 --repair
+                expect 0 emq fsck q --wait 0
+                is "$(redis ZSCORE "emq:q:$place" "$id")" ""
+                is "$(redis HGETALL "emq:q:$id")" "$state"
+            done
+        done
+    done
+    redis RPUSH emq:q:wait ''
+    expect 1 emq fsck q --wait 0 --json
+    is "$(jq -r .flaw <<<"$output")" ghost
 }
 
 @test "server: a key of another type beside a record is told, the rest is looked at" {

@@ -18,6 +18,7 @@ static const struct flaw {
     {"data", "its data is gone: a take fails it and never runs it", NULL},
     {"record", "its name, options or creation time is missing", "it gets a default"},
     {"opts", "its options are no JSON", NULL},
+    {"number", "a number of its record is none", "it becomes the present time, or 0"},
     {"unfinished", "it is not finished, but says when it was", "the time is dropped"},
     {"due", "it is due by a score that is no BullMQ score", "the score is corrected"},
     {"priority", "its place is not one of its priority", "its place is corrected"},
@@ -44,6 +45,7 @@ static const struct flaw {
     {"kept-record", "a kept duplicate has no name or no options", "it gets a default"},
     {"kept-data", "the data of a kept duplicate is gone: it can't be added", NULL},
     {"limiter", "the rate limit never ends", "its window begins anew"},
+    {"sweeps", "the pause between two sweeps of BullMQ never ends", "it ends"},
     {"marker", "jobs wait, no marker wakes a worker for them", "it is set"},
     {"mark", "it is marked as stalled, but not active", "the mark is removed"},
     {"meta", "the queue has jobs, but no settings: it can't be seen", "it gets them"},
@@ -146,20 +148,17 @@ static int64_t number_of(emq_str id)
                : 0;
 }
 
-/* The greatest number among the ids is remembered under a name that no id has. */
-#define GREATEST EMQ_STR_LIT("")
-
 static emq_status meet(struct walk *w, emq_str id, emq_error *err)
 {
     struct emq__map *met = &w->req->met->places;
-    uintptr_t n = (uintptr_t)number_of(id);
+    int64_t n = number_of(id);
 
     if (emq__map_get(met, id))
         return add(w, EMQ_STR_LIT("twice"), id, EMQ_STR_LIT("twice"), EMQ_STR_LIT(""), err);
     if (!emq__map_put(met, id, w->req->met))
         return no_memory(err);
-    if (n > (uintptr_t)emq__map_get(met, GREATEST) && !emq__map_put(met, GREATEST, (void *)n))
-        return no_memory(err);
+    if (n > w->req->met->greatest)
+        w->req->met->greatest = n;
     return EMQ_OK;
 }
 
@@ -219,14 +218,13 @@ static emq_status walk_keys(struct walk *w, int64_t n, emq_str cursor, emq_error
 static emq_status walk_queue(struct walk *w, int64_t n, emq_str rest, emq_error *err)
 {
     const struct rd_reply *r;
-    int64_t greatest = (int64_t)(uintptr_t)emq__map_get(&w->req->met->places, GREATEST);
     emq_status s = slice(w, "queue", EMQ_STR_LIT(""), 0, &r, err);
 
     (void)n, (void)rest;
     if (s == EMQ_OK) /* mend() knows where the counter is */
         s = add(w, EMQ_STR_LIT("counter"), EMQ_STR_LIT(""),
-                emq__arena_printf(w->mem, "counter %lld", (long long)greatest), EMQ_STR_LIT(""),
-                err);
+                emq__arena_printf(w->mem, "counter %lld", (long long)w->req->met->greatest),
+                EMQ_STR_LIT(""), err);
     return s == EMQ_OK ? next(w, "events", 0, EMQ_STR_LIT(""), err) : s;
 }
 

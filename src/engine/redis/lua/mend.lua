@@ -96,6 +96,8 @@ local function keep_one()
     keep = "active"
   elseif call("HEXISTS", key, "finishedOn") == 1 then
     keep = has.completed and "completed" or has.failed and "failed"
+  elseif has["waiting-children"] and children(key) > 0 then
+    keep = "waiting-children"
   end
   for _, place in ipairs({"wait", "paused", "prioritized", "delayed", "waiting-children", "active", "completed",
                           "failed"}) do
@@ -127,6 +129,9 @@ local function rescore_priority()
 end
 
 local function correct_end()
+  if call("HEXISTS", key, "finishedOn") == 0 and #where(id) > 1 then
+    return keep_one() -- it may not have ended at all
+  end
   local at, score = call("HGET", key, "finishedOn"), tonumber(call("ZSCORE", B .. rest, id))
   if at and tonumber(at) then
     call("ZADD", B .. rest, num(tonumber(at)), id)
@@ -237,6 +242,8 @@ local REPAIR = {
     call("HSETNX", B .. "dn:" .. about, "opts", "{}")
   end,
   limiter = function() call("DEL", B .. "limiter") end,
+  sweeps = function() call("DEL", B .. "stalled-check") end,
+  number = function(field) call("HSET", key, field, field == "timestamp" and now_text or "0") end,
   marker = function()
     q.wake, q.delayed = true, true
   end,

@@ -10,6 +10,7 @@ local KIND = {wait = "list", paused = "list", active = "list", delayed = "zset",
               pc = "string", limiter = "string", ["stalled-check"] = "string"}
 local SIDE = {lock = "string", logs = "list", dependencies = "set", processed = "hash", failed = "hash",
               unsuccessful = "zset"}
+local NUMBERS = {"timestamp", "delay", "atm", "ats", "stc"}
 local OVERDUE_MS = 10000
 
 -- Nested deeply, or with half a surrogate pair, it is JSON that this reader does not read.
@@ -103,7 +104,7 @@ end
 
 local function flaw_of_finished(place, id, finished_on, score)
   local at, key = tonumber(finished_on or 0) or 0, B .. id
-  if at - score >= 2 or score - at >= 2 then -- fractions keep the order inside a millisecond
+  if not finished_on or at - score >= 2 or score - at >= 2 then -- fractions keep the order inside a millisecond
     return "finished"
   end
   if place == "completed" then
@@ -125,7 +126,8 @@ local function flaw_at(place, id, score)
   if kind ~= "hash" and kind ~= "none" then
     return "type", "the record is a " .. kind
   end
-  local h = call("HMGET", key, "name", "opts", "timestamp", "finishedOn", "priority", "emq:tk")
+  local h = call("HMGET", key, "name", "opts", "timestamp", "finishedOn", "priority", "emq:tk",
+                 unpack(NUMBERS))
   local data = call("HEXISTS", key, "data") == 1
   if not data then
     return h[1] and h[3] and "data" or "ghost"
@@ -133,7 +135,13 @@ local function flaw_at(place, id, score)
     return "record"
   elseif not is_json(h[2]) then
     return "opts"
-  elseif place == "completed" or place == "failed" then
+  end
+  for i, field in ipairs(NUMBERS) do
+    if h[6 + i] and not tonumber(h[6 + i]) then
+      return "number", field
+    end
+  end
+  if place == "completed" or place == "failed" then
     return flaw_of_finished(place, id, h[4], score)
   elseif h[4] and not call("ZSCORE", B .. "completed", id) and not call("ZSCORE", B .. "failed", id) then
     return "unfinished"
@@ -252,6 +260,9 @@ local function flaws_of_queue()
   end
   if call("EXISTS", B .. "limiter") == 1 and call("PTTL", B .. "limiter") == -1 then
     add("limiter", "", "")
+  end
+  if call("PTTL", B .. "stalled-check") == -1 then
+    add("sweeps", "", "")
   end
   if waits_unmarked() then
     add("marker", "", "")
