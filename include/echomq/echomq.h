@@ -412,7 +412,7 @@ typedef enum emq_settle_kind {
     EMQ_SETTLE_COMPLETED = 1, /* value = the result */
     EMQ_SETTLE_FAILED = 2,    /* value = the reason; for good, whatever attempts are left */
     EMQ_SETTLE_RETRY = 3,     /* value = the reason; an attempt is charged; again after delay_ms */
-    EMQ_SETTLE_RELEASE = 4    /* give back, nothing charged; again after delay_ms */
+    EMQ_SETTLE_RELEASE = 4    /* value = why; given back, nothing charged; again after delay_ms */
 } emq_settle_kind;
 
 typedef struct emq_settle_opts {

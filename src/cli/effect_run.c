@@ -213,14 +213,13 @@ static int already(const emq_effect *e)
 
 /* ---- in doubt ---------------------------------------------------------------------------- */
 
-static int park(const struct effect *x, const emq_effect *e)
+/* Short: it becomes the reason of a failure, of which the history and `emq work` tell some 200 bytes. */
+static int park(const struct effect *x)
 {
     return cli_error(x->cli, CLI_PARKED,
-                     "%s is in doubt and parked: %.*s claimed it and ended without a word; look "
-                     "whether it happened, then: emq effect resolve %.*s %.*s %s --done or "
+                     "in doubt and parked: look, then emq effect resolve %.*s %.*s %s --done or "
                      "--forget, and emq retry",
-                     x->step, EMQ_STR_ARG(emq_effect_token(e)), EMQ_STR_ARG(x->key.queue),
-                     EMQ_STR_ARG(x->key.id), x->step);
+                     EMQ_STR_ARG(x->key.queue), EMQ_STR_ARG(x->key.id), x->step);
 }
 
 /* found: what is known to have come of it; NULL: it is done now. */
@@ -241,7 +240,7 @@ static int take_over(struct effect *x, const struct output *found)
     return code;
 }
 
-static int probe(struct effect *x, const emq_effect *e)
+static int probe(struct effect *x)
 {
     char sh[] = "/bin/sh", c[] = "-c";
     char *command = emq__str_dup(x->o->probe);
@@ -255,13 +254,13 @@ static int probe(struct effect *x, const emq_effect *e)
     else if (status > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 1)
         code = take_over(x, NULL);
     else
-        code = park(x, e);
+        code = park(x);
     free(out.bytes);
     free(command);
     return code;
 }
 
-static int decide(struct effect *x, const emq_effect *e)
+static int decide(struct effect *x)
 {
     char none[1] = "";
     const struct output nothing = {.bytes = none};
@@ -271,8 +270,8 @@ static int decide(struct effect *x, const emq_effect *e)
 
     switch ((emq_doubt_policy)policy) {
     case EMQ_DOUBT_SKIP: return take_over(x, &nothing);
-    case EMQ_DOUBT_PARK: return park(x, e);
-    case EMQ_DOUBT_PROBE: return probe(x, e);
+    case EMQ_DOUBT_PARK: return park(x);
+    case EMQ_DOUBT_PROBE: return probe(x);
     case EMQ_DOUBT_REDO: break;
     }
     cli_say(x->cli, "%s is in doubt: it may have happened; it is done again (%s)", x->step,
@@ -322,7 +321,7 @@ int cli_effect_run(struct cli *cli)
         switch ((emq_effect_state)emq_effect_get_state(e)) {
         case EMQ_EFFECT_FRESH: code = act(&x); break;
         case EMQ_EFFECT_IS_DONE: code = already(e); break;
-        case EMQ_EFFECT_IN_DOUBT: code = decide(&x, e); break;
+        case EMQ_EFFECT_IN_DOUBT: code = decide(&x); break;
         case EMQ_EFFECT_BUSY:
         case EMQ_EFFECT_NONE:
             code = cli_error(cli, CLI_AGAIN,

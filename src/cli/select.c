@@ -143,6 +143,7 @@ struct look {
     const struct cli_act *act;
     bool dry_run;
     struct tally *tally;
+    int64_t *refused;
     emq_error *err;
 };
 
@@ -163,6 +164,7 @@ static emq_status see_allowed(const struct look *l, const emq_job *job, int64_t 
 
     (void)now_ms;
     l->tally->done += s == EMQ_OK;
+    *l->refused += s != EMQ_OK;
     return emq__is_failure(s) ? s : EMQ_OK;
 }
 
@@ -224,16 +226,18 @@ static int act_on_ids(struct cli *cli, const struct cli_act *act, emq_str queue,
 static emq_status act_on_state(struct cli *cli, const struct cli_act *act, emq_str queue, int state,
                                bool dry_run, struct tally *t, emq_error *err)
 {
-    const struct look l = {cli, act, dry_run, t, err};
+    int64_t count = 0, refused = 0;
+    const struct look l = {cli, act, dry_run, t, &refused, err};
     emq_queue_stats stats = {.size = sizeof stats};
     bool spares = act->spares_locked && state == EMQ_ACTIVE;
-    int64_t count = 0;
     emq_status s = EMQ_OK;
 
     if (!dry_run) {
         s = act->many(cli, queue, state, &count, err);
     } else if (act->may) {
         s = look_at(&l, queue, state, see_allowed);
+        if (s == EMQ_OK && refused > 0)
+            act->stay(cli, state, refused);
     } else if (!spares) {
         s = emq_stats(cli->client, queue, &stats, err);
         count = stats.count[state];

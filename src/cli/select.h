@@ -37,6 +37,8 @@ struct cli_act {
     emq_status (*many)(struct cli *cli, emq_str queue, int state, int64_t *count, emq_error *err);
     /* What a dry run asks about a job whose state allows it: EMQ_OK, or why it would be refused. NULL: nothing. */
     emq_status (*may)(struct cli *cli, const emq_job *job, emq_error *err);
+    /* With `may`: says that so many of a state stay. */
+    void (*stay)(const struct cli *cli, int state, int64_t n);
     bool spares_locked;      /* active jobs only when their locks have ended */
     const char *asked, *key; /* what is done to active jobs instead; the member that counts them */
 };

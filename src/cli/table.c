@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include <libsmartcols.h>
+#include <locale.h>
 
 struct cli_table {
     struct libscols_table *t;
@@ -43,7 +44,14 @@ int cli_table_print(struct cli_table *table)
 {
     if (!table)
         return -1;
+    /* Our texts are UTF-8 whatever the locale is; in that of C each of their bytes would be escaped. */
+    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    locale_t before = utf8 ? uselocale(utf8) : (locale_t)0;
     bool failed = table->failed || !table->t || scols_print_table(table->t) != 0;
+    if (utf8) {
+        (void)uselocale(before);
+        freelocale(utf8);
+    }
     if (table->t)
         scols_unref_table(table->t);
     free(table);

@@ -197,8 +197,9 @@ static int show_one(struct cli *cli, const emq_effect *e, void *user)
     } else if (w->result_only) {
         (void)fwrite(result.ptr, 1, result.len, stdout);
     } else {
-        printf("key:     %.*s\nstate:   %s\n", EMQ_STR_ARG(step),
-               emq_effect_state_name(emq_effect_get_state(e)));
+        if (step.len)
+            printf("key:     %.*s\n", EMQ_STR_ARG(step));
+        printf("state:   %s\n", emq_effect_state_name(emq_effect_get_state(e)));
         printf("job:     ");
         cli_print_text(emq_effect_id(e));
         printf(", added %s\n", instant(emq_effect_timestamp_at_ms(e), at));

@@ -43,6 +43,13 @@ static emq_status retry_one(struct cli *cli, emq_str queue, emq_str id, int32_t 
     return emq_retry(cli->client, queue, id, retry_flags(cli), err);
 }
 
+static void say_they_stay(const struct cli *cli, int state, int64_t n)
+{
+    cli_say(cli,
+            "%lld job%s %s: one whose effect is recorded as done needs --keep-effect or --redo",
+            (long long)n, n == 1 ? " stays" : "s stay", emq_state_name(state));
+}
+
 static emq_status retry_many(struct cli *cli, emq_str queue, int state, int64_t *count,
                              emq_error *err)
 {
@@ -53,10 +60,7 @@ static emq_status retry_many(struct cli *cli, emq_str queue, int state, int64_t 
     if (s == EMQ_OK && !o->keep_effect && !o->redo)
         s = emq_stats(cli->client, queue, &left, err);
     if (s == EMQ_OK && left.count[state] > 0)
-        cli_say(cli,
-                "%lld job%s %s: one whose effect is recorded as done needs --keep-effect or --redo",
-                (long long)left.count[state], left.count[state] == 1 ? " stays" : "s stay",
-                emq_state_name(state));
+        say_they_stay(cli, state, left.count[state]);
     return s;
 }
 
@@ -90,7 +94,8 @@ static int run_retry(struct cli *cli)
                           .states = sel->all ? states_all : states_finished,
                           .one = retry_one,
                           .many = retry_many,
-                          .may = o->keep_effect || o->redo ? NULL : may_retry};
+                          .may = o->keep_effect || o->redo ? NULL : may_retry,
+                          .stay = say_they_stay};
     return cli_act_on(cli, &act);
 }
 
@@ -103,7 +108,7 @@ const struct cli_verb cli_verb_retry = {
             "--keep-effect\n"
             "or --redo says what shall become of the effect: by id that is exit 1, --all and "
             "--state pass over it\n"
-            "and say how many jobs stay.",
+            "and say how many jobs stay; --dry-run says it too.",
     .options = retry_table,
     .options_size = sizeof(struct retry_options),
     .min_words = 1,

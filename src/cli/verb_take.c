@@ -159,7 +159,7 @@ const struct cli_verb cli_verb_extend = {
 /* ---- settle ------------------------------------------------------------------------------ */
 
 struct settle_options {
-    emq_str token, result, reason, stack;
+    emq_str token, result, reason, why, stack;
     int64_t delay;
     bool completed, failed, retry, has_delay, release, force;
 };
@@ -190,7 +190,14 @@ static const struct cli_option settle_table[] = {
      .optional = true,
      SEEN(retry),
      .help = "this attempt failed: again after D, or by the job's own backoff"},
-    {.name = "--release", .type = CLI_FLAG, AT(release), .help = "give it back, nothing charged"},
+    {.name = "--release",
+     .type = CLI_TEXT,
+     AT(why),
+     .value = "WHY",
+     .optional = true,
+     SEEN(release),
+     .may_be_empty = true,
+     .help = "give it back, nothing charged; emq why tells WHY"},
     {.name = "--stack",
      .type = CLI_TEXT,
      AT(stack),
@@ -285,6 +292,7 @@ static int run_settle(struct cli *cli)
         opts.value = emq_strn(result, len);
     } else if (o->release) {
         opts.kind = EMQ_SETTLE_RELEASE;
+        opts.value = o->why;
     } else {
         opts.kind = o->retry ? EMQ_SETTLE_RETRY : EMQ_SETTLE_FAILED;
         opts.value = o->reason;
@@ -305,7 +313,8 @@ static int run_settle(struct cli *cli)
 const struct cli_verb cli_verb_settle = {
     .name = "settle",
     .summary = "end a hand-out: completed, failed, retry or release",
-    .usage = "QUEUE ID --token T --completed [RESULT] | --failed REASON | --retry [D] | --release",
+    .usage =
+        "QUEUE ID --token T --completed [RESULT] | --failed REASON | --retry [D] | --release [WHY]",
     .help = "Exit 1 when the lock was lost: then nothing was changed.\n"
             "RESULT is any text or bytes: " CLI_DATA_HELP ".\n"
             "A job that was asked to stop (emq cancel) does not go back, nor does one without an "

@@ -65,7 +65,7 @@ static int print_json(const struct cli *cli, const struct emq__why *y)
     cli_json_str(&b, "queue", emq_cstr(cli->args.words[0]));
     cli_json_str(&b, "id", emq_cstr(cli->args.words[1]));
     cli_json_str(&b, "state", emq_cstr(state_of(y)));
-    cli_json_bool(&b, "whole", y->whole);
+    cli_json_bool(&b, "whole", emq__why_whole(y));
     emq__json_i64_member(&b, "logs", y->logs);
     emq__json_key(&b, "handouts");
     emq__buf_char(&b, '[');
@@ -108,8 +108,15 @@ static void print_text(const struct emq__why *y)
         cli_print_text(y->because[i]);
         putchar('\n');
     }
-    if (!y->whole)
+    if (!y->begins)
         puts("the events of its beginning are gone: the queue keeps the last of them only");
+    if (y->nameless)
+        printf("who took it is not known of %zu hand-out%s: a job's history has its last %d "
+               "entries, while the job is there, and none by workers of BullMQ\n",
+               y->nameless, y->nameless == 1 ? "" : "s", EMQ__HISTORY_MAX);
+    else if (y->may_forget)
+        printf("earlier entries of its history may be gone: it has the last %d\n",
+               EMQ__HISTORY_MAX);
 }
 
 static int run(struct cli *cli)
@@ -149,7 +156,10 @@ const struct cli_verb cli_verb_why = {
         "of the events\n"
         "that the queue still has. Hand-outs by workers of BullMQ are told by their events; only "
         "the last one\n"
-        "names its worker.",
+        "names its worker. What is missing is told at the end: the history has the job's last 100 "
+        "entries. With\n"
+        "--json \"whole\" is true only if the add and the worker of each hand-out are known and no "
+        "entry can be gone.",
     .min_words = 2,
     .max_words = 2,
     .opens = true,

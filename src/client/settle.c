@@ -17,9 +17,10 @@ static const char *const where_settle = "emq_settle";
 /* Clean text of at most max bytes; the text itself when nothing has to be changed. */
 static emq_str clean(emq_str text, size_t max, struct emq__arena *mem)
 {
-    char *out = text.len ? emq__arena_alloc(mem, max + 8) : NULL;
+    size_t room = text.len < max / 3 ? 3 * text.len : max; /* a byte that is none becomes three */
+    char *out = text.len ? emq__arena_alloc(mem, room + 8) : NULL;
 
-    return out ? emq_strn(out, emq__text_clean(text, max, out)) : emq_strn("", 0);
+    return out ? emq_strn(out, emq__text_clean(text, room, out)) : emq_strn("", 0);
 }
 
 static void retry_entry(const struct emq__job *j, const struct emq__opts *o, int64_t delay_ms,
@@ -57,6 +58,7 @@ void emq__settle_entry_make(const struct emq__job *j, const struct emq__opts *o,
     case EMQ_SETTLE_RELEASE:
         out->kind = EMQ__SETTLE_RELEASE;
         out->delay_ms = how->delay_ms > 0 ? how->delay_ms : 0;
+        out->reason = clean(value, REASON_MAX, mem);
         return;
     case EMQ_SETTLE_RETRY: retry_entry(j, o, how->delay_ms, r, out); break;
     case EMQ_SETTLE_FAILED:

@@ -131,7 +131,7 @@ struct emq__settle_entry {
     struct emq__auth auth;
     enum emq__settle_kind kind;
     struct emq__payload value; /* COMPLETED: the result */
-    emq_str reason;            /* FAILED, RETRY, STALLED: the failure reason */
+    emq_str reason;            /* why it ended; of RELEASE only the history has it */
     emq_str stack;             /* one trace to append; empty = none */
     struct emq__keep keep;     /* COMPLETED, FAILED, STALLED: retention of the state it ends in */
     int64_t stack_limit;
@@ -538,10 +538,10 @@ struct emq__events_res {
 };
 
 /* The last exceptional entries of a job's life, oldest first: "refused" (LOST), "recovered", "retried" and "released"
- * (a hand-out that ended without an end of the job; who = its token), "completed" and "failed" (one that ended the
- * job; written when it is retried by hand), "doubt", "redo" and "settled" (who met the effect of an earlier hand-out in
- * doubt, took it over to do it again, or to record it as done; detail = its step, a space, the token that had claimed
- * it), "admin", "note". */
+ * (a hand-out that ended without an end of the job; who = its token, detail = the reason), "completed" and "failed" (one
+ * that ended the job; written when it is retried by hand), "doubt", "redo" and "settled" (who met the effect of an
+ * earlier hand-out in doubt, took it over to do it again, or to record it as done; detail = its step, a space, the token
+ * that had claimed it), "admin", "note". */
 enum { EMQ__HISTORY_MAX = 100 };
 struct emq__history_req {
     emq_str prefix, queue, id;

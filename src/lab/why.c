@@ -138,7 +138,7 @@ static emq_status find_handouts(struct why *w)
         qsort(out->handouts, out->n_handouts, sizeof *out->handouts, by_begin);
     /* Earlier ones that nothing tells of any more have had their numbers. */
     int32_t first = 1;
-    if (j && !out->whole && j->attempts_started > (int64_t)out->n_handouts)
+    if (j && !out->begins && j->attempts_started > (int64_t)out->n_handouts)
         first += j->attempts_started - (int32_t)out->n_handouts;
     for (size_t i = 0; i < out->n_handouts; i++)
         out->handouts[i].attempt = first + (int32_t)i;
@@ -177,7 +177,7 @@ static void end_by_history(struct why *w, struct emq__trail *t)
     } else if (h && end != EMQ__END_UNKNOWN && h->end == EMQ__END_UNKNOWN) {
         h->end = end;
         h->ended_at_ms = t->at_ms;
-        h->reason = end == EMQ__END_LOST ? EMQ_STR_LIT("") : t->detail;
+        h->reason = end == EMQ__END_LOST && is(t, "recovered") ? EMQ_STR_LIT("") : t->detail;
     } else if (is(t, "note") && emq__str_starts(t->detail, word)) {
         /* By the worker's name: of its last hand-out before that came too late. */
         for (size_t i = w->out->n_handouts; i-- > 0;) {
@@ -328,26 +328,31 @@ static emq_str because_lost(struct why *w, const struct emq__handout *p, int32_t
         n, p->attempt);
 }
 
+/* A lost one that has a reason ended its job: nothing took it back. */
+static emq_str because_asked(struct why *w, const struct emq__handout *p, int32_t n, emq_str who)
+{
+    bool failed = p->end == EMQ__END_LOST && p->reason.len;
+
+    return emq__arena_printf(
+        w->mem, "attempt %d began because %.*s asked for it after attempt %d had ended (%s%.*s)", n,
+        EMQ_STR_ARG(who), p->attempt, failed ? "failed for good: " : emq__handout_end_name(p->end),
+        failed ? (int)p->reason.len : 0, failed ? p->reason.ptr : "");
+}
+
 static emq_str because(struct why *w, const struct emq__handout *p, const struct emq__handout *h)
 {
     const struct emq__trail *again = asked_again(w, p, h);
 
-    if (p->end == EMQ__END_RETRIED)
-        return emq__arena_printf(w->mem, "attempt %d began because attempt %d failed%s%.*s",
-                                 h->attempt, p->attempt, p->reason.len ? ": " : "",
-                                 EMQ_STR_ARG(p->reason));
+    if (p->end == EMQ__END_RETRIED || p->end == EMQ__END_RELEASED)
+        return emq__arena_printf(w->mem, "attempt %d began because attempt %d %s%s%.*s", h->attempt,
+                                 p->attempt,
+                                 p->end == EMQ__END_RETRIED ? "failed" : "was given back",
+                                 p->reason.len ? ": " : "", EMQ_STR_ARG(p->reason));
     if (p->end == EMQ__END_KILLED)
         return emq__arena_printf(w->mem, "attempt %d began because attempt %d broke off: %.*s",
                                  h->attempt, p->attempt, EMQ_STR_ARG(p->reason));
-    if (p->end == EMQ__END_RELEASED)
-        return emq__arena_printf(w->mem, "attempt %d began because attempt %d was given back",
-                                 h->attempt, p->attempt);
     if (again)
-        return emq__arena_printf(w->mem,
-                                 "attempt %d began because %.*s asked for it after attempt %d had "
-                                 "ended (%s)",
-                                 h->attempt, EMQ_STR_ARG(again->who), p->attempt,
-                                 emq__handout_end_name(p->end));
+        return because_asked(w, p, h->attempt, again->who);
     if (p->end == EMQ__END_LOST)
         return because_lost(w, p, h->attempt);
     if (p->end == EMQ__END_COMPLETED || p->end == EMQ__END_FAILED)
@@ -393,6 +398,8 @@ emq_status emq__why(emq_client *c, emq_str queue, emq_str id, struct emq__arena 
     if (s != EMQ_OK)
         return s;
     find_ends(&w);
+    for (size_t i = 0; i < out->n_handouts; i++)
+        out->nameless += out->handouts[i].worker.len == 0;
     s = emq__why_tell(&w);
     return s == EMQ_OK ? find_reasons(&w) : s;
 }

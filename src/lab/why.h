@@ -28,7 +28,7 @@ struct emq__handout {
     int64_t pid;
     enum emq__handout_end end;
     int64_t ended_at_ms;
-    emq_str reason;        /* why it failed or was retried */
+    emq_str reason;        /* why it failed, was retried or given back */
     int64_t refused_at_ms; /* the first time that it came too late; 0 = never */
     emq_str stopped;       /* "41 s": its renewals had stopped for so long, by its own word */
     size_t event;          /* 1 + the place of its event among those read; 0 = it is gone */
@@ -53,8 +53,14 @@ struct emq__why {
     size_t n;
     emq_str *because; /* a sentence for each hand-out after the first */
     size_t n_because;
-    bool whole; /* its beginning is among the events that are left */
+    bool begins;     /* its add is among the events that are left */
+    bool may_forget; /* its history is full: earlier entries may be gone */
+    size_t nameless; /* hand-outs whose worker is not known */
 };
+static inline bool emq__why_whole(const struct emq__why *y)
+{
+    return y->begins && !y->may_forget && y->nameless == 0;
+}
 
 /* EMQ_NOT_FOUND: neither the job nor an event of it. Reads at most EMQ__WHY_EVENTS_MAX events; the arena
  * grows with the job's own entries only. */

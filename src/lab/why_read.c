@@ -46,12 +46,13 @@ static int64_t number_of(struct emq__json object, const char *name)
 }
 
 static emq_status read_history(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
-                               struct emq__trails *t, emq_error *err)
+                               struct emq__trails *t, bool *full, emq_error *err)
 {
     struct emq__history_req req = {.prefix = c->prefix, .queue = queue, .id = id};
     struct emq__history_res res;
     emq_status s = c->e->ops->history(c->e, &req, &res, mem, err);
 
+    *full = s == EMQ_OK && res.n >= EMQ__HISTORY_MAX;
     for (size_t i = 0; s == EMQ_OK && i < res.n; i++) {
         if (!emq__json_valid(res.json[i], NULL))
             continue;
@@ -99,7 +100,7 @@ static int64_t event_ms(emq_str id)
 
 /* One event, if it is of the job; what was before its `added` is of a former one. */
 static emq_status read_event(const struct emq__event *e, emq_str id, struct emq__arena *mem,
-                             struct emq__trails *t, bool *whole, emq_error *err)
+                             struct emq__trails *t, bool *begins, emq_error *err)
 {
     struct emq__arena scratch = {0};
 
@@ -124,13 +125,13 @@ static emq_status read_event(const struct emq__event *e, emq_str id, struct emq_
         entry.detail = text_of(event, "deduplicationId", mem);
     if (emq__str_is(entry.what, "added")) {
         t->n = 0;
-        *whole = true;
+        *begins = true;
     }
     return emq__trail_add(t, entry, mem, err);
 }
 
 static emq_status read_events(emq_client *c, emq_str queue, emq_str id, struct emq__arena *mem,
-                              const struct emq__job *job, struct emq__trails *t, bool *whole,
+                              const struct emq__job *job, struct emq__trails *t, bool *begins,
                               emq_error *err)
 {
     struct emq__events_req req = {
@@ -151,7 +152,7 @@ static emq_status read_events(emq_client *c, emq_str queue, emq_str id, struct e
             s = EMQ_OK, res.n = 0;
         n = s == EMQ_OK ? res.n : 0;
         for (size_t i = 0; s == EMQ_OK && i < n; i++)
-            s = read_event(&res.events[i], id, mem, t, whole, err);
+            s = read_event(&res.events[i], id, mem, t, begins, err);
         if (n > 0)
             req.after = emq_strn(cursor, (size_t)snprintf(cursor, sizeof cursor, "%.*s",
                                                           EMQ_STR_ARG(res.events[n - 1].id)));
@@ -186,9 +187,9 @@ emq_status emq__why_read(emq_client *c, emq_str queue, emq_str id, struct emq__a
         s = EMQ_OK;
     }
     if (s == EMQ_OK)
-        s = read_events(c, queue, id, mem, out->job, trails, &out->whole, err);
+        s = read_events(c, queue, id, mem, out->job, trails, &out->begins, err);
     if (s == EMQ_OK && out->job)
-        s = read_history(c, queue, id, mem, trails, err);
+        s = read_history(c, queue, id, mem, trails, &out->may_forget, err);
     if (s == EMQ_OK && out->job)
         s = read_markers(c, queue, id, mem, out->job, trails, err);
     if (s == EMQ_OK && out->job)

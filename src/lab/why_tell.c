@@ -81,6 +81,13 @@ static emq_str split_step(emq_str detail, emq_str *rest)
     return emq_strn(detail.ptr, n);
 }
 
+/* An effect without a name is the only one of its job. */
+static emq_str effect_named(struct why *w, emq_str key)
+{
+    return key.len ? emq__arena_printf(w->mem, "the effect %.*s", EMQ_STR_ARG(key))
+                   : EMQ_STR_LIT("the effect of the job");
+}
+
 /* "effect settle KEY ANSWER" and "effect forget KEY", as an act on an effect names itself. */
 static emq_str administered(struct why *w, const struct emq__trail *t)
 {
@@ -91,59 +98,69 @@ static emq_str administered(struct why *w, const struct emq__trail *t)
     if (!emq__str_starts(d, settle) && !emq__str_starts(d, forget))
         return emq__arena_printf(w->mem, "%.*s by %.*s", EMQ_STR_ARG(d), EMQ_STR_ARG(t->who));
     emq_str answer, key = split_step(emq_strn(d.ptr + skip, d.len - skip), &answer);
+    emq_str effect = effect_named(w, key);
+    if (!effect.ptr)
+        return effect;
     if (emq__str_starts(d, forget))
-        return emq__arena_printf(w->mem, "the effect %.*s was settled as not done by %.*s",
-                                 EMQ_STR_ARG(key), EMQ_STR_ARG(t->who));
-    return emq__arena_printf(w->mem, "the effect %.*s was settled as done by %.*s%s%.*s",
-                             EMQ_STR_ARG(key), EMQ_STR_ARG(t->who), answer.len ? ": " : "",
-                             EMQ_STR_ARG(answer));
+        return emq__arena_printf(w->mem, "%.*s was settled as not done by %.*s",
+                                 EMQ_STR_ARG(effect), EMQ_STR_ARG(t->who));
+    return emq__arena_printf(w->mem, "%.*s was settled as done by %.*s%s%.*s", EMQ_STR_ARG(effect),
+                             EMQ_STR_ARG(t->who), answer.len ? ": " : "", EMQ_STR_ARG(answer));
 }
 
 /* An effect that an earlier hand-out had claimed and not ended. */
 static emq_str of_doubt(struct why *w, const struct emq__trail *t)
 {
     struct emq__trail claim = {.what = t->what};
-    emq_str key = split_step(t->detail, &claim.who);
+    emq_str effect = effect_named(w, split_step(t->detail, &claim.who));
     const struct emq__handout *h = emq__handout_of(w, &claim);
     emq_str whose = h ? emq__arena_printf(w->mem, "attempt %d", h->attempt) : claim.who;
 
-    if (!whose.ptr)
-        return whose;
+    if (!whose.ptr || !effect.ptr)
+        return (emq_str){0};
     if (is(t, "doubt"))
-        return emq__arena_printf(
-            w->mem, "the effect %.*s is in doubt: %.*s claimed it and did not say how it ended",
-            EMQ_STR_ARG(key), EMQ_STR_ARG(whose));
-    return emq__arena_printf(w->mem, "took over the effect %.*s, in doubt since %.*s, to %s",
-                             EMQ_STR_ARG(key), EMQ_STR_ARG(whose),
+        return emq__arena_printf(w->mem,
+                                 "%.*s is in doubt: %.*s claimed it and did not say how it ended",
+                                 EMQ_STR_ARG(effect), EMQ_STR_ARG(whose));
+    return emq__arena_printf(w->mem, "took over %.*s, in doubt since %.*s, to %s",
+                             EMQ_STR_ARG(effect), EMQ_STR_ARG(whose),
                              is(t, "redo") ? "do it again"
                                            : "record it as done without doing it again");
 }
 
-/* What follows "attempt 1: ": around the line's detail. */
+/* What follows "attempt 1: ". */
 static emq_str of_handout(struct why *w, const struct emq__trail *t)
 {
     static const struct {
-        const char *what, *before, *after;
-    } said[] = {
-        {"refused", "", " came too late and was refused: the job was not this hand-out's any more"},
-        {"retried", "failed, to be tried again: ", ""},
-        {"failed", "failed for good: ", ""},
-        {"released", "given back, not charged", ""},
-        {"completed", "completed", ""},
-        {"claimed", "claimed the effect ", ""},
-        {"done", "the effect ", " is recorded as done"},
-        {"recovered", "broke off, the job went back: ", ""},
+        const char *what, *text; /* and ": ", the line's detail if it has one */
+    } ends[] = {
+        {"retried", "failed, to be tried again"},      {"failed", "failed for good"},
+        {"released", "given back, not charged"},       {"completed", "completed"},
+        {"recovered", "broke off, the job went back"},
     };
     size_t i = 0;
 
     if (is(t, "doubt") || is(t, "redo") || is(t, "settled"))
         return of_doubt(w, t);
+    if (is(t, "claimed") || is(t, "done")) {
+        emq_str effect = effect_named(w, t->detail);
+        bool done = is(t, "done");
+        return effect.ptr
+                   ? emq__arena_printf(w->mem, "%s%.*s%s", done ? "" : "claimed ",
+                                       EMQ_STR_ARG(effect), done ? " is recorded as done" : "")
+                   : effect;
+    }
+    if (is(t, "refused"))
+        return emq__arena_printf(w->mem,
+                                 "%.*s came too late and was refused: the job was not this "
+                                 "hand-out's any more",
+                                 EMQ_STR_ARG(t->detail));
     if (is(t, "recovered") && emq__str_is(t->detail, EMQ__TEXT_LOCK_ENDED))
         return EMQ_STR_LIT("its lock had ended; a sweep took the job back");
-    while (i + 1 < EMQ_ARRAY_LEN(said) && !is(t, said[i].what))
+    while (i + 1 < EMQ_ARRAY_LEN(ends) && !is(t, ends[i].what))
         i++;
-    return emq__arena_printf(w->mem, "%s%.*s%s", said[i].before, EMQ_STR_ARG(t->detail),
-                             said[i].after);
+    return emq__arena_printf(w->mem, "%s%s%.*s", ends[i].text, t->detail.len ? ": " : "",
+                             EMQ_STR_ARG(t->detail));
 }
 
 static bool say_history(struct why *w, const struct emq__trail *t)

@@ -50,11 +50,13 @@ static bool known_here(emq_worker *w, emq_str token)
     return known;
 }
 
-emq_status emq__untake(emq_worker *w, const struct emq__job *j, emq_error *err)
+emq_status emq__untake(emq_worker *w, const struct emq__job *j, const char *why, emq_error *err)
 {
     struct emq__arena mem = {0};
-    struct emq__settle_entry e = {
-        .id = j->id, .auth = {.token = j->token}, .kind = EMQ__SETTLE_RELEASE};
+    struct emq__settle_entry e = {.id = j->id,
+                                  .auth = {.token = j->token},
+                                  .kind = EMQ__SETTLE_RELEASE,
+                                  .reason = emq_cstr(why)};
     const struct emq__settle_entry *one = &e;
     struct emq__settle_req req = {.prefix = j->prefix, .queue = j->queue, .entries = &one, .n = 1};
     struct emq__settle_res res;
@@ -88,7 +90,7 @@ void emq__adopt_after_doubt(emq_worker *w, int64_t since_at_ms)
             &w->c->log, EMQ_LOG_INFO,
             "worker %.*s: queue %.*s, job %.*s: handed out without an answer, given back",
             EMQ_STR_ARG(w->cfg.name), EMQ_STR_ARG(j->queue), EMQ_STR_ARG(j->id));
-        s = emq__untake(w, j, &err);
+        s = emq__untake(w, j, "it was handed out without an answer", &err);
     }
     if (emq__is_failure(s))
         emq__event_error(w, (emq_str){0}, "looking for jobs handed out without an answer", &err);

@@ -83,6 +83,8 @@ static void give_back_unstarted(emq_worker *w)
     for (struct emq__slot *next; s; s = next) {
         next = s->next;
         s->out.ending = EMQ__END_RELEASE;
+        s->out.reason.s =
+            emq_cstr(emq__stopping(w) ? "the worker stopped" : "the worker was paused");
         pending_add(w, s);
     }
 }

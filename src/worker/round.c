@@ -180,7 +180,7 @@ static void untake_all(emq_worker *w, struct emq__wqueue *q, struct emq__job *co
 {
     for (size_t i = 0; i < n; i++) {
         emq_error err = {0};
-        if (emq__is_failure(emq__untake(w, jobs[i], &err)))
+        if (emq__is_failure(emq__untake(w, jobs[i], "its worker has no memory", &err)))
             emq__event_error(w, q->name, "giving back a job that there is no memory for", &err);
     }
 }

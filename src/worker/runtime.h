@@ -326,7 +326,7 @@ void emq__adopt_at_start(emq_worker *w);
 /* A take's answer was in doubt: releases, uncharged, what it gave us without our knowing. */
 void emq__adopt_after_doubt(emq_worker *w, int64_t since_at_ms);
 /* Gives back, uncharged, a job that was taken and has no slot. */
-emq_status emq__untake(emq_worker *w, const struct emq__job *j, emq_error *err);
+emq_status emq__untake(emq_worker *w, const struct emq__job *j, const char *why, emq_error *err);
 
 /* events.c */
 void emq__event(emq_worker *w, emq_event_kind kind, struct emq__slot *s, emq_str text);

@@ -210,6 +210,7 @@ static void run_exec(struct emq__slot *s)
         emq__event_error(w, s->q->name, doing, &err);
         s->out.ending = EMQ__END_RELEASE;
         s->out.retry_after_ms = START_AGAIN_MS;
+        s->out.reason.s = emq__arena_printf(&res.mem, "%s: %s", doing, err.text);
     } else {
         s->out.ending = ending_of_exec(res.kind);
         if (res.exit_status >= 0)

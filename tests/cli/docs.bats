@@ -20,6 +20,27 @@ ROOT=$BATS_TEST_DIRNAME/../..
     [ "$status" = 1 ] || { echo "$output" >&2; return 1; }
 }
 
+@test "the inbox of the documentation works with several jobs at once" {
+    without_server
+    awk '/^\$ sqlite3 shop.db <</ {on = 1} /^\$ emq add orders/ {exit} on {print substr($0, 3)}' \
+        "$BATS_TEST_DIRNAME/../../docs/guarantees.md" >setup.sh
+    sh setup.sh
+    [ -s sell.sh ]
+    yes '{"data":7}' | head -n 60 | emq add orders --batch - >/dev/null
+    emq work orders --concurrency 6 --exit-when-empty --json -- sh sell.sh 2>err || { cat err >&2; return 1; }
+    [ "$(sqlite3 shop.db 'SELECT n FROM stock')" = -50 ]
+    emq stats orders --json | jq -e '.totals.retried == 0 and .completed == 60' || { cat err >&2; return 1; }
+}
+
+@test "a producer that uses id and creation time again has made the same identity" {
+    for i in 1 2; do
+        echo '{"id":"a","timestamp":1700000000000}' | emq add q --batch - >/dev/null
+        emq work q --exit-when-empty -- emq effect run pay -- sh -c 'echo paid >>ledger'
+        emq rm q a
+    done
+    [ "$(wc -l <ledger)" -eq 1 ]
+}
+
 # The paragraph "calls" of a script's header, on one line.
 calls() { sed -nE '/^-- calls /,/^(--@|$|[^-])/s/^-- (calls)? +//p' "$1" | xargs -d '\n'; }
 

@@ -12,6 +12,14 @@ program() {
     chmod +x "$1"
 }
 work_off() { timeout 60 emq work --exit-when-empty "$@"; }
+# The script of a program whose effect is in the queue's own store.
+own_effect() {
+    if on_server; then
+        echo 'echo "[\"INCR\",\"own:n\"]" >own.effect; echo "redis $PWD/own.effect" >&3'
+    else
+        echo 'echo "CREATE TABLE own (n);" >own.effect; echo "sql $PWD/own.effect" >&3'
+    fi
+}
 lines() { if [ -e "$1" ]; then wc -l <"$1" | tr -d ' '; else echo 0; fi; }
 is() { [ "$1" = "$2" ] || { echo "\"$1\" is not \"$2\"" >&2; return 1; }; }
 # A member of a job, of the only marker of a job.
@@ -152,6 +160,9 @@ P
     expect 1 work_off q -- ./h
     is "$(of_job a '[.state, .attemptsMade] | @csv')" '"failed",2'
     [[ $(of_job a .failedReason) == *"exited with 100"*"in doubt and parked"*"emq effect resolve q a pay"* ]]
+    # Whole where 200 bytes are kept of it, with usual names.
+    [[ $(of_job a .failedReason) == *"and emq retry" ]]
+    [ "$(of_job a '.failedReason | length')" -lt 130 ]
     is "$(lines ledger)" 1
     # It had happened.
     emq effect resolve q a pay --done 'receipt 7'
@@ -257,6 +268,9 @@ P
     expect 1 work_off q -- sh -c '[ "$EMQ_JOB_ID" = b ] || emq effect run pay -- true; exit 65'
     expect 0 emq retry q --all --dry-run
     says "1 job would be retried"
+    says "1 job stays failed: "
+    expect 0 emq retry q --all --redo --dry-run
+    [[ $stderr != *stay* ]]
     expect 1 emq retry q a --dry-run
     says "--keep-effect"
     expect 0 emq retry q b --dry-run
@@ -298,6 +312,25 @@ P
     expect 1 emq effect check pay --queue q --job nobody
     expect 1 emq effect check other --queue q --job a --json
     is "$(field .state)" none
+}
+
+@test "the marker of an effect without a KEY, and an id that is no ASCII, are shown as what they are" {
+    emq add q 1 --id jürgen
+    work_off q -- sh -c 'emq effect run pay -- true'
+    expect 0 emq effect ls q
+    [[ ${lines[1]} == "jürgen pay done"* ]]
+    emq add kürbis 1 >/dev/null
+    expect 0 emq ls
+    [[ $output == *"kürbis "* ]]
+    emq add own 1 --id a
+    work_off own -- sh -c "$(own_effect)"
+    expect 0 emq effect show own a
+    [[ ${lines[0]} == "state:   done" ]]
+    expect 0 emq why own a
+    [[ $output == *": the effect of the job is recorded as done"* && $output != *"effect  "* ]]
+    emq effect resolve own a --forget
+    expect 0 emq why own a
+    [[ $output == *"the effect of the job was settled as not done by "* ]]
 }
 
 @test "output beyond 1 MiB is passed on whole and stored in part" {

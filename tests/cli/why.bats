@@ -80,6 +80,55 @@ swept() { until_true sh -c 'emq sweep q >/dev/null; [ "$(emq stats q --json | jq
     [[ $(because a) == "attempt 2 began because attempt 1 was given back; attempt 3 began because "*" asked for it after attempt 2 had ended (completed)" ]]
 }
 
+@test "why a hand-out was given back is told, if a reason was" {
+    emq add q 1 --id a --backoff none >/dev/null
+    hand_out
+    emq settle q a --token "$TOKEN" --release
+    hand_out
+    emq settle q a --token "$TOKEN" --release 'the printer is out of paper'
+    emq work q --exit-when-empty -- sh -c 'mkdir m 2>/dev/null || exit 0; echo "no answer" >&2; exit 75'
+    is "$(because a)" "attempt 2 began because attempt 1 was given back; attempt 3 began because attempt 2 was given back: the printer is out of paper; attempt 4 began because attempt 3 was given back: exited with 75: no answer"
+    is "$(why a '[.handouts[].reason] | @csv')" ',"the printer is out of paper","exited with 75: no answer",'
+    expect 0 emq why q a
+    [[ $output == *": given back, not charged: exited with 75: no answer"* ]]
+}
+
+@test "a worker that was stopped is why its jobs were given back" {
+    emq add q 1 --id a >/dev/null
+    emq work q --grace 1ms -- sh -c 'touch runs; exec sleep 60' 3>&- 2>/dev/null &
+    pid=$!
+    until_true [ -e runs ]
+    kill -TERM $pid
+    wait $pid || :
+    emq work q --exit-when-empty -- true
+    is "$(because a)" "attempt 2 began because attempt 1 was given back: the worker stopped"
+}
+
+@test "an at-most-once job whose worker died had failed for good when it was retried by hand" {
+    emq add q 1 --id a >/dev/null
+    emq take q --mode at-most-once --lock 300ms >/dev/null
+    until_true sh -c 'emq sweep q >/dev/null; [ "$(emq stats q --json | jq .failed)" = 1 ]'
+    emq retry q a >/dev/null
+    hand_out
+    is "$(ends a)" "lost running"
+    [[ $(because a) == *" asked for it after attempt 1 had ended (failed for good: at-most-once: the worker that took it died)" ]] ||
+        { because a >&2; return 1; }
+}
+
+@test "a life of which the history has lost a part is not whole, and says so" {
+    emq add q 1 --id a --backoff none --attempts 120 >/dev/null
+    emq work q --exit-when-empty -- sh -c '[ $EMQ_ATTEMPT = 120 ]'
+    is "$(why a '[.whole, (.handouts | length)] | @csv')" false,120
+    is "$(why a '[.handouts[] | select(.worker == null)] | length')" 19
+    expect 0 emq why q a
+    [[ $output == *"who took it is not known of 19 hand-outs: a job's history has its last 100 entries"* ]]
+    emq add q 1 --id b >/dev/null
+    for i in $(seq 100); do emq edit q b --priority "$i" >/dev/null; done
+    is "$(why b .whole)" false
+    expect 0 emq why q b
+    [[ $output == *"earlier entries of its history may be gone: it has the last 100"* ]]
+}
+
 @test "what an administrator did to it is told with who" {
     emq add q 1 --id a --delay 1h >/dev/null
     emq promote q a >/dev/null

@@ -316,6 +316,12 @@ ENGINE_TEST(a_hand_out_that_ended_in_a_retry_or_was_given_back_is_in_the_history
     CHECK_HAS(last_entry(t), "\"what\":\"released\"");
     CHECK_HAS(last_entry(t), j->token.ptr);
     CHECK_HAS(last_entry(t), "\"detail\":\"\"");
+    j = must_take(t, "q");
+    en = fx_settle(j, EMQ__SETTLE_RELEASE);
+    en.reason = S("the worker stopped");
+    settle(t, j, en);
+    CHECK_HAS(last_entry(t), "\"what\":\"released\"");
+    CHECK_HAS(last_entry(t), "\"detail\":\"the worker stopped\"");
 }
 
 ENGINE_TEST(of_a_long_reason_the_history_has_the_beginning_in_whole_characters)

@@ -4,24 +4,43 @@
  */
 #include "worker_effect.h"
 
-static bool noted(struct bench *b, const char *words)
+static bool recorded(struct bench *b, const char *what, const char *words)
 {
     struct emq__arena mem = {0};
     struct emq__history_req req = {.prefix = b->f.c->prefix, .queue = S("q"), .id = S("a")};
     struct emq__history_res res;
+    char entry[40];
     bool found = false;
 
+    (void)snprintf(entry, sizeof entry, "\"what\":\"%s\"", what);
     CHECK_STATUS(b->f.c->e->ops->history(b->f.c->e, &req, &res, &mem, NULL), EMQ_OK);
     for (size_t i = 0; i < res.n; i++) {
         if (getenv("EMQ_TEST_VERBOSE"))
             fprintf(stderr, "  history %.*s\n", EMQ_STR_ARG(res.json[i]));
         char *line = emq__str_dup(res.json[i]);
         CHECK(line != NULL);
-        found = found || (strstr(line, "\"what\":\"note\"") && strstr(line, words));
+        found = found || (strstr(line, entry) && strstr(line, words));
         free(line);
     }
     emq__arena_free(&mem);
     return found;
+}
+
+static bool noted(struct bench *b, const char *words)
+{
+    return recorded(b, "note", words);
+}
+
+EMQ_TEST(why_a_job_was_given_back_is_recorded)
+{
+    struct bench *b = bench_open("q");
+
+    wf_add(&b->f, "q", "a", "back after 1");
+    emq_worker *w = wf_start(&b->f, &b->o);
+    WAIT_FOR(probe_runs(&b->p, "a") >= 2);
+    wf_stop(w, 0);
+    CHECK(recorded(b, "released", "the handler gave it back"));
+    bench_close(b);
 }
 
 EMQ_TEST(a_doubt_that_a_receipt_settled_is_noted)

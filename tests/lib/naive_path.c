@@ -422,7 +422,7 @@ static void settle_one(struct naive *n, struct nv_queue *q, const struct emq__se
             out->state = nv_fail(n, q, job, emq_cstr(EMQ__TEXT_CANCELLED), NULL);
             break;
         }
-        nv_history(n, job, "released", job->j.token, EMQ_STR_LIT(""));
+        nv_history(n, job, "released", job->j.token, emq__detail(en->reason));
         out->state = go_back(n, q, job, en->delay_ms, true);
         break;
     case EMQ__SETTLE_STALLED:

@@ -145,7 +145,7 @@ static emq_status go_back(struct sq_tx *tx, struct sq_queue *q, struct sq_row *r
 
     emq__token_format(row->worker, row->fence, token);
     emq_status s = sq_history(tx, row, retry ? "retried" : "released", emq_cstr(token),
-                              retry ? emq__detail(en->reason) : EMQ_STR_LIT(""), err);
+                              emq__detail(en->reason), err);
     if (s != EMQ_OK)
         return s;
     to.delay_ms = en->delay_ms;

@@ -130,11 +130,7 @@ local function ends(q)
   local function go_back(e, set, front)
     local h, delay = e.h, tonumber(e.delay or 0)
     local owner = e.token ~= "" and e.token or h.token or ""
-    if e.kind == "r" then
-      rare().history(q, e.id, "retried", owner, e.reason)
-    else
-      rare().history(q, e.id, "released", owner, "")
-    end
+    rare().history(q, e.id, e.kind == "r" and "retried" or "released", owner, e.reason)
     if delay > 0 then
       set[#set + 1] = "delay"
       set[#set + 1] = num(delay)
