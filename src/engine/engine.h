@@ -671,10 +671,18 @@ struct emq__engine {
     const struct emq__engine_ops *ops;
 };
 
+/* Where opening may make a store. What is none then is E_STORE with the native ENOENT, and untouched. */
+enum emq__making {
+    EMQ__MAKE_ANYWHERE, /* beside another program's tables too */
+    EMQ__MAKE_NEW,      /* a new or empty file */
+    EMQ__MAKE_NONE
+};
+
 struct emq__engine_config {
     struct emq__url url;
     int64_t io_timeout_ms;
     struct emq__log log;
+    enum emq__making making;
     bool stop_clock; /* tests only: the store's clocks stand still, advance() alone moves them */
 };
 

@@ -133,6 +133,27 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     expect 64 emq doctor --url foo://x
 }
 
+@test "who only looks makes no store of a file that is none, and leaves it as it was" {
+    on_server && skip "of the embedded store"
+    : >empty.db
+    sqlite3 theirs.db 'CREATE TABLE theirs(a); INSERT INTO theirs VALUES (1)'
+    sqlite3 log.db 'PRAGMA journal_mode=wal; CREATE TABLE theirs(a)' >/dev/null
+    sha256sum ./*.db >sums
+    expect 66 emq doctor --url sqlite:empty.db
+    says "empty.db' is an empty file"
+    for verb in doctor ls fsck "show q 1" "stats q" "why q 1" "logs q 1" "explain q"; do
+        for file in theirs log; do
+            expect 66 emq $verb --url "sqlite:$file.db"
+            says "$file.db' is an SQLite file without EchoMQ's tables"
+        done
+    done
+    sha256sum -c --quiet sums
+    is "$(echo *)" "empty.db log.db sums theirs.db"
+    emq add q 1 --url sqlite:theirs.db >/dev/null
+    is "$(sqlite3 theirs.db 'SELECT a FROM theirs')" 1
+    is "$(emq ls --json --url sqlite:theirs.db | jq -r .queue)" q
+}
+
 @test "a producer whose clock differs is named with its job" {
     on_server || skip "needs a server"
     emq add q 1 --id a >/dev/null
