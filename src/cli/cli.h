@@ -9,6 +9,7 @@
 #define EMQ_CLI_CLI_H
 
 #include "cli/args.h"
+#include "engine/engine.h"
 
 #include <stdio.h>
 
@@ -53,7 +54,7 @@ struct cli_verb {
     size_t options_size;
     size_t min_words, max_words; /* SIZE_MAX = any number */
     bool opens;                  /* open the store first */
-    bool makes_none;             /* opens: only a store that is there */
+    enum emq__making making;     /* opens: where there is no store; 66 where none may be made */
     bool takes_rest;             /* "-- CMD…" */
     int own_failure;             /* exit code of every failure of emq itself; 0 = by the failure */
     int (*run)(struct cli *cli); /* returns an exit code */

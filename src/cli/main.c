@@ -9,12 +9,10 @@
 #include "base/secret.h"
 #include "base/str.h"
 #include "client/client.h"
-#include "model/url.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* The verb: the first argument that is neither a global option nor the value of one, or else what
@@ -47,26 +45,6 @@ static void log_line(void *user, int level, emq_str message)
         cli_say(cli, "%.*s", EMQ_STR_ARG(message));
 }
 
-/* Is the store a file that is not there? What is no URL is refused when it is opened. */
-static int check_file(const struct cli *cli)
-{
-    struct emq__arena mem = {0};
-    struct emq__url url;
-    struct stat st;
-    emq_str text;
-    int code = CLI_OK;
-
-    if (emq__store_url(cli->globals.url, false, &mem, &text, NULL) == EMQ_OK &&
-        emq__url_parse(text, &mem, &url, NULL) == EMQ_OK && emq__str_is(url.scheme, "sqlite") &&
-        url.path.len && !emq__str_is(url.path, ":memory:") && stat(url.path.ptr, &st) != 0 &&
-        errno == ENOENT)
-        code =
-            cli_error(cli, CLI_NOINPUT,
-                      "there is no file \"%s\": a store is made by what adds to it", url.path.ptr);
-    emq__arena_free(&mem);
-    return code;
-}
-
 static int open_store(struct cli *cli)
 {
     emq_error err;
@@ -75,7 +53,9 @@ static int open_store(struct cli *cli)
         cli->globals.prefix = emq_cstr(prefix);
     emq_open_opts opts = {
         .size = sizeof opts, .prefix = cli->globals.prefix, .log = log_line, .log_user = cli};
-    emq_status s = emq_open(&cli->client, cli->globals.url, &opts, &err);
+    emq_status s = emq__open(&cli->client, cli->globals.url, cli->verb->making, &opts, &err);
+    if (cli->verb->making != EMQ__MAKE_ANYWHERE && s == EMQ_E_STORE && err.native == ENOENT)
+        return cli_error(cli, CLI_NOINPUT, "%s", err.text);
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
 }
 
@@ -119,8 +99,6 @@ static int run_verb(struct cli *cli)
     if (cli->globals.help)
         return cli_finish(cli, cli_help(cli, cli->verb));
     int code = check_words(cli);
-    if (code == CLI_OK && cli->verb->makes_none)
-        code = check_file(cli);
     if (code == CLI_OK && cli->verb->opens)
         code = open_store(cli);
     if (code == CLI_OK)

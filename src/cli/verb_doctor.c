@@ -78,15 +78,15 @@ const struct cli_verb cli_verb_doctor = {
     .name = "doctor",
     .summary = "say what this store can lose, and what to change",
     .usage = "",
-    .help =
-        "What the store is, what is lost when a process, the machine, the server or the link "
-        "dies, and what is\n"
-        "not as it should be: settings, clocks, room, programs that have the file open by "
-        "another SQLite.\n"
-        "\n"
-        "Exit 1 when there is something to change, 66 when the store's file is not there: it is "
-        "not made.",
+    .help = "What the store is, what is lost when a process, the machine, the server or the link "
+            "dies, and what is\n"
+            "not as it should be: settings, clocks, room, programs that have the file open by "
+            "another SQLite.\n"
+            "\n"
+            "Exit 1 when there is something to change, 66 when the file is not there or is no "
+            "store: it is "
+            "made none.",
     .opens = true,
-    .makes_none = true,
+    .making = EMQ__MAKE_NONE,
     .run = run,
 };

@@ -60,21 +60,31 @@ static void print_text(emq_str queue, const struct emq__explain *x, int64_t swee
         "a crash of all workers now: %lld may run twice, %lld end failed without running again\n",
         (long long)x->at_least_once, (long long)x->at_most_once);
     if (x->worker_most) {
-        printf("a crash of one process: at most %lld may run twice (", (long long)x->worker_most);
-        cli_print_text(x->worker);
-        puts(")");
+        printf("a crash of one process: at most %lld may run twice", (long long)x->worker_most);
+        if (x->worker.len) {
+            fputs(" (", stdout);
+            cli_print_text(x->worker);
+            putchar(')');
+        }
+        putchar('\n');
     }
-    if (x->ended)
+    if (x->ended > x->foreign_ended)
         printf("%lld of them have no lock any more: they go back with the next sweep, whoever "
                "still works on "
                "them\n",
-               (long long)x->ended);
+               (long long)(x->ended - x->foreign_ended));
+    if (x->foreign_ended)
+        printf("%lld of them, taken by a BullMQ worker, have no lock: they go back when a second "
+               "sweep finds none either\n",
+               (long long)x->foreign_ended);
     if (x->active)
-        printf("they are back in line within %s: the longest lock, and a sweep each %s; for as "
+        printf("they are back in line within %s: the longest lock, and a sweep each %s%s; for as "
                "long as any "
-               "worker of the queue lives\n",
-               emq__duration_format(x->recovery_ms, span),
-               emq__duration_format(sweep_ms, interval));
+               "EchoMQ worker of the queue lives\n",
+               emq__duration_format(x->recovery_ms, span), emq__duration_format(sweep_ms, interval),
+               x->foreign ? " (for what a BullMQ worker took the first one marks, a later one "
+                            "takes back)"
+                          : "");
     if (x->concurrency)
         printf("never more than %lld at once: the queue's concurrency limit\n",
                (long long)x->concurrency);
@@ -121,5 +131,6 @@ const struct cli_verb cli_verb_explain = {
     .min_words = 1,
     .max_words = 1,
     .opens = true,
+    .making = EMQ__MAKE_NEW,
     .run = run,
 };

@@ -136,5 +136,6 @@ const struct cli_verb cli_verb_fsck = {
     .options_size = sizeof(struct fsck_options),
     .max_words = 1,
     .opens = true,
+    .making = EMQ__MAKE_NEW,
     .run = run,
 };

@@ -91,6 +91,7 @@ const struct cli_verb cli_verb_logs = {
     .min_words = 2,
     .max_words = 2,
     .opens = true,
+    .making = EMQ__MAKE_NEW,
     .run = run_logs,
 };
 

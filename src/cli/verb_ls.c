@@ -233,5 +233,6 @@ const struct cli_verb cli_verb_ls = {
     .min_words = 0,
     .max_words = 1,
     .opens = true,
+    .making = EMQ__MAKE_NEW,
     .run = run,
 };

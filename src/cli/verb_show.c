@@ -129,5 +129,6 @@ const struct cli_verb cli_verb_show = {
     .min_words = 2,
     .max_words = 2,
     .opens = true,
+    .making = EMQ__MAKE_NEW,
     .run = run,
 };

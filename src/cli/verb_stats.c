@@ -86,5 +86,6 @@ const struct cli_verb cli_verb_stats = {
     .min_words = 1,
     .max_words = 1,
     .opens = true,
+    .making = EMQ__MAKE_NEW,
     .run = run,
 };

@@ -72,11 +72,6 @@ struct emq_job {
 
 /* ---- checks ------------------------------------------------------------------------------ */
 
-/* The URL that is meant by `url`: when it is empty EMQ_URL, else the embedded file; "redis:" is REDIS_URL. make: with
- * the folder of the embedded file. *out is url, of the environment, or in mem. */
-emq_status emq__store_url(emq_str url, bool make, struct emq__arena *mem, emq_str *out,
-                          emq_error *err);
-
 /* Every public call starts here: EMQ_OK, E_FORKED, or E_INVALID for a NULL handle. */
 emq_status emq__client_check(const emq_client *c, const char *where, emq_error *err);
 /* ... and of a call on a queue: the name too. */
@@ -101,10 +96,14 @@ emq_status emq__no_memory(const char *where, emq_error *err);
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-/* engines.c: the table of engines by URL scheme. `prefix` of the URL goes to *out_prefix_param. */
-emq_status emq__engine_open(struct emq__engine **out, emq_str url, int64_t io_timeout_ms,
-                            const struct emq__log *log, emq_str *out_prefix_param,
-                            struct emq__arena *mem, emq_error *err);
+/* engines.c: the table of engines by URL scheme. cfg is whole but for its url; `prefix` of the URL goes to
+ * *out_prefix_param. */
+emq_status emq__engine_open(struct emq__engine **out, emq_str url, struct emq__engine_config *cfg,
+                            emq_str *out_prefix_param, struct emq__arena *mem, emq_error *err);
+
+/* emq_open(), which makes a store anywhere, with a say in that. */
+emq_status emq__open(emq_client **out, emq_str url, enum emq__making making,
+                     const emq_open_opts *opts, emq_error *err);
 
 /* A client over an engine that is open already. Takes the engine over: it is closed with the
  * client, and also when this fails. url and prefix may be empty; opts as of emq_open(). */

@@ -55,24 +55,22 @@ static emq_status take_prefix(struct emq__url *url, emq_str *out, emq_error *err
     return EMQ_OK;
 }
 
-emq_status emq__engine_open(struct emq__engine **out, emq_str url, int64_t io_timeout_ms,
-                            const struct emq__log *log, emq_str *out_prefix_param,
-                            struct emq__arena *mem, emq_error *err)
+emq_status emq__engine_open(struct emq__engine **out, emq_str url, struct emq__engine_config *cfg,
+                            emq_str *out_prefix_param, struct emq__arena *mem, emq_error *err)
 {
-    struct emq__engine_config cfg = {.io_timeout_ms = io_timeout_ms, .log = *log};
     char known[160], shown[EMQ__SHOWN_MAX];
 
-    emq_status s = emq__url_parse(url, mem, &cfg.url, err);
+    emq_status s = emq__url_parse(url, mem, &cfg->url, err);
     if (s == EMQ_OK)
-        s = take_prefix(&cfg.url, out_prefix_param, err);
+        s = take_prefix(&cfg->url, out_prefix_param, err);
     if (s != EMQ_OK)
         return s;
     for (size_t i = 0; i < EMQ_ARRAY_LEN(engines); i++) {
-        if (emq__str_is(cfg.url.scheme, engines[i].scheme))
-            return engines[i].open(out, &cfg, mem, err);
+        if (emq__str_is(cfg->url.scheme, engines[i].scheme))
+            return engines[i].open(out, cfg, mem, err);
     }
     known_schemes(known, sizeof known);
     return emq__fail(err, EMQ_E_INVALID, 0, "emq_open",
                      "no engine for the scheme \"%s:\"; this build knows: %s",
-                     emq__url_shown(cfg.url.scheme, shown), known);
+                     emq__url_shown(cfg->url.scheme, shown), known);
 }

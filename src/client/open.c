@@ -167,8 +167,10 @@ static emq_status default_file(bool make, struct emq__arena *mem, emq_str *out, 
     return out->ptr ? EMQ_OK : emq__no_memory(where_open, err);
 }
 
-emq_status emq__store_url(emq_str url, bool make, struct emq__arena *mem, emq_str *out,
-                          emq_error *err)
+/* The URL that is meant by `url`: when it is empty EMQ_URL, else the embedded file; "redis:" is REDIS_URL. *out is
+ * url, of the environment, or in mem. */
+static emq_status store_url(emq_str url, bool make, struct emq__arena *mem, emq_str *out,
+                            emq_error *err)
 {
     if (url.len == 0)
         url = emq_cstr(getenv("EMQ_URL"));
@@ -320,7 +322,8 @@ fail_engine:
     return s;
 }
 
-emq_status emq_open(emq_client **out, emq_str url, const emq_open_opts *opts, emq_error *err)
+emq_status emq__open(emq_client **out, emq_str url, enum emq__making making,
+                     const emq_open_opts *opts, emq_error *err)
 {
     struct emq__arena mem = {0};
     struct emq__engine *e = NULL;
@@ -333,11 +336,14 @@ emq_status emq_open(emq_client **out, emq_str url, const emq_open_opts *opts, em
     if (s == EMQ_OK)
         s = check_open_opts(&o, o.prefix.len ? o.prefix : PREFIX_DEFAULT, err);
     if (s == EMQ_OK)
-        s = emq__store_url(url, true, &mem, &url, err);
+        s = store_url(url, making != EMQ__MAKE_NONE, &mem, &url, err);
     if (s == EMQ_OK) {
-        struct emq__log log = {o.log, o.log_user};
-        s = emq__engine_open(&e, url, o.io_timeout_ms ? o.io_timeout_ms : IO_TIMEOUT_DEFAULT_MS,
-                             &log, &prefix, &mem, err);
+        struct emq__engine_config cfg = {
+            .io_timeout_ms = o.io_timeout_ms ? o.io_timeout_ms : IO_TIMEOUT_DEFAULT_MS,
+            .log = {o.log, o.log_user},
+            .making = making,
+        };
+        s = emq__engine_open(&e, url, &cfg, &prefix, &mem, err);
     }
     if (s == EMQ_OK) {
         s = absolute_url(url, &mem, &url, err);
@@ -352,6 +358,11 @@ emq_status emq_open(emq_client **out, emq_str url, const emq_open_opts *opts, em
     }
     emq__arena_free(&mem);
     return s;
+}
+
+emq_status emq_open(emq_client **out, emq_str url, const emq_open_opts *opts, emq_error *err)
+{
+    return emq__open(out, url, EMQ__MAKE_ANYWHERE, opts, err);
 }
 
 void emq_close(emq_client *c)

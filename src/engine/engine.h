@@ -192,6 +192,9 @@ struct emq__claims_res {
 /* Active jobs without a live lock go back to the front of their line (stc + 1); over max_stalled, or
  * held at-most-once, or asked to stop, they fail with the text of model/job.h. At most `limit` a
  * call. */
+/* What BullMQ handed out may have no lock: it goes back when a sweep so long after the first that saw none sees none
+ * either (LOOK_MS of sweep.lua). */
+enum { EMQ__SECOND_LOOK_MS = 5000 };
 struct emq__sweep_req {
     struct emq__call call;
     emq_str prefix, queue;
@@ -672,10 +675,18 @@ struct emq__engine {
     const struct emq__engine_ops *ops;
 };
 
+/* Where opening may make a store. What is none then is E_STORE with the native ENOENT, and untouched. */
+enum emq__making {
+    EMQ__MAKE_ANYWHERE, /* beside another program's tables too */
+    EMQ__MAKE_NEW,      /* a new or empty file */
+    EMQ__MAKE_NONE
+};
+
 struct emq__engine_config {
     struct emq__url url;
     int64_t io_timeout_ms;
     struct emq__log log;
+    enum emq__making making;
     bool stop_clock; /* tests only: the store's clocks stand still, advance() alone moves them */
 };
 

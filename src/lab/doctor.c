@@ -145,14 +145,16 @@ static const char *loss_of_server(const struct emq__doctor *d)
         return "what was acknowledged in about the last 30 s: the system writes the append-only "
                "file when it "
                "likes";
+    if (aof && emq__fact_of(d, "appendfsync").len == 0)
+        return "what its append-only file had not written out: how often it does is not known";
     if (aof)
         return "what was acknowledged in the last second or two (append-only file, written out "
                "each second): "
                "adds vanish, finished jobs run again";
-    if (emq__str_is(save, "none"))
-        return "everything: it keeps nothing on disk";
     if (emq__fact_of(d, "aof").len == 0)
         return "not known: this user may not ask what it keeps on disk";
+    if (emq__str_is(save, "none"))
+        return "everything: it keeps nothing on disk";
     return "what was acknowledged since its last snapshot: adds vanish, finished jobs run again";
 }
 
@@ -202,8 +204,20 @@ static void advise_on_disk(struct emq__doctor *d, struct emq__arena *mem)
         emq__advise(d, mem, "the server could not write its append-only file: look at its disk");
     if (emq__fact_of(d, "snapshot_status").len && !fact_is(d, "snapshot_status", "ok"))
         emq__advise(d, mem, "the server's last snapshot failed: look at its disk and its log");
-    int64_t replicas = number(d, "replicas", 0);
-    if (replicas > 0 && number(d, "wait", 0) == 0)
+}
+
+static void advise_on_replicas(struct emq__doctor *d, struct emq__arena *mem)
+{
+    int64_t wait = number(d, "wait", 0), replicas = number(d, "replicas", wait);
+
+    if (replicas < wait)
+        emq__advise(d, mem,
+                    "wait=%lld in the URL: acknowledgements wait for %lld replica%s, and there %s "
+                    "%lld: each call ends in doubt after its timeout; connect replicas, or lower "
+                    "wait",
+                    (long long)wait, (long long)wait, wait == 1 ? "" : "s",
+                    replicas == 1 ? "is only" : "are only", (long long)replicas);
+    if (replicas > 0 && wait == 0)
         emq__advise(d, mem,
                     "it has %lld replica%s, and acknowledgements don't wait for %s: a failover "
                     "loses what was "
@@ -220,6 +234,15 @@ static void server_advice(struct emq__doctor *d, struct emq__arena *mem)
 
     advise_on_memory(d, mem);
     advise_on_disk(d, mem);
+    advise_on_replicas(d, mem);
+    if (fact_is(d, "info", "refused"))
+        emq__advise(d, mem,
+                    "this user may not read INFO: the server's version, memory, disk and replicas "
+                    "are unknown; give it the right (ACL SETUSER ... +info)");
+    if (fact_is(d, "config", "refused"))
+        emq__advise(d, mem,
+                    "this user may not read CONFIG: appendfsync, save and timeout are unknown; "
+                    "give it the right (ACL SETUSER ... +config|get), or look there yourself");
     if (off > CLOCK_MS + trip)
         emq__advise(d, mem,
                     "the server's clock is %s %s this machine's: EchoMQ goes by the server's, "

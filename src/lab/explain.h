@@ -14,7 +14,8 @@ struct emq__explain {
     int64_t at_least_once,
         at_most_once;        /* of those that are active, as far as they were looked at */
     int64_t ended;           /* active, their locks ended: they run twice already */
-    int64_t lock_left_ms;    /* the longest */
+    int64_t foreign_ended;   /* of these, handed out by BullMQ: back only with a second sweep */
+    int64_t foreign;         /* active, handed out by BullMQ */
     int64_t worker_most;     /* the most that one process holds at-least-once */
     emq_str worker;          /* which */
     int64_t recovery_ms;     /* from a crash of all workers now until the last job is back */

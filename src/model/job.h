@@ -53,6 +53,7 @@ struct emq__job {
     int32_t attempts_started; /* ats */
     int32_t stalled;          /* stc */
     int32_t mode;             /* the emq_mode it is held under; 0 when not active */
+    bool foreign;             /* active, and handed out by BullMQ, not by us */
     int32_t redo;             /* how often its effects were asked for anew: part of its identity */
     int32_t cancel;           /* 1 = an administrator asked the owner to stop */
     bool damaged; /* its data is not in the store, or of no known kind: it must not run */

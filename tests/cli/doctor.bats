@@ -95,6 +95,30 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     kill $!
 }
 
+@test "a wait for more replicas than there are is advised on" {
+    on_server || skip "needs a server"
+    doctor --url "$EMQ_TEST_SERVER?wait=2"
+    advises "wait=2 in the URL: acknowledgements wait for 2 replicas, and there are only 0"
+    doctor
+    ! advises "wait="
+}
+
+@test "what a user may not ask is told as unknown, with the right that is missing" {
+    on_server || skip "needs a server"
+    redis ACL SETUSER blind on '>word' '~*' '&*' +@all -info -config
+    url="redis://blind:word@${EMQ_TEST_SERVER#*://}"
+    expect 1 emq doctor --url "$url" --quiet
+    doctor --url "$url" --quiet
+    advises "this user may not read INFO"
+    advises "+info"
+    advises "+config|get"
+    [[ $(lost server) == "not known"* ]]
+    redis ACL SETUSER blind +info +config
+    doctor --url "$url"
+    ! advises "may not read"
+    redis ACL DELUSER blind
+}
+
 @test "too few descriptors are advised on" {
     on_server && skip "of the embedded store"
     emq add q 1 >/dev/null
@@ -133,6 +157,27 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     expect 64 emq doctor --url foo://x
 }
 
+@test "who only looks makes no store of a file that is none, and leaves it as it was" {
+    on_server && skip "of the embedded store"
+    : >empty.db
+    sqlite3 theirs.db 'CREATE TABLE theirs(a); INSERT INTO theirs VALUES (1)'
+    sqlite3 log.db 'PRAGMA journal_mode=wal; CREATE TABLE theirs(a)' >/dev/null
+    sha256sum ./*.db >sums
+    expect 66 emq doctor --url sqlite:empty.db
+    says "empty.db' is an empty file"
+    for verb in doctor ls fsck "show q 1" "stats q" "why q 1" "logs q 1" "explain q"; do
+        for file in theirs log; do
+            expect 66 emq $verb --url "sqlite:$file.db"
+            says "$file.db' is an SQLite file without EchoMQ's tables"
+        done
+    done
+    sha256sum -c --quiet sums
+    is "$(echo *)" "empty.db log.db sums theirs.db"
+    emq add q 1 --url sqlite:theirs.db >/dev/null
+    is "$(sqlite3 theirs.db 'SELECT a FROM theirs')" 1
+    is "$(emq ls --json --url sqlite:theirs.db | jq -r .queue)" q
+}
+
 @test "a producer whose clock differs is named with its job" {
     on_server || skip "needs a server"
     emq add q 1 --id a >/dev/null
@@ -156,4 +201,22 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     [[ $output == *"a crash of all workers now: 2 may run twice, 1 end failed without running again"* ]]
     expect 1 emq explain nothing
     says "there is no queue nothing"
+}
+
+@test "explain gives what BullMQ handed out two sweeps to come back, and names no worker that has no name" {
+    on_server || skip "needs a server"
+    emq add q 1 --id a >/dev/null
+    emq take q --lock 1m --json >/dev/null
+    is "$(emq explain q --json | jq '.recoveryMs <= 65000')" true
+    # A BullMQ worker's hand-out leaves no emq:tk of this processedOn, and a dead one no lock.
+    redis DEL emq:q:a:lock
+    redis HSET emq:q:a processedOn 12345
+    redis HDEL emq:q:a pb
+    is "$(emq explain q --json | jq -c '[.lockEnded, .recoveryMs]')" "[1,10000]"
+    is "$(emq explain q --stalled-interval 2s --json | jq .recoveryMs)" 8000
+    is "$(emq explain q --stalled-interval 1h --json | jq .recoveryMs)" 7200000
+    expect 0 emq explain q
+    [[ $output == *"within 10.0s"* || $output == *"within 10s"* ]]
+    [[ $output == *"1 of them, taken by a BullMQ worker, have no lock"* ]]
+    [[ $output != *"next sweep"* && $output != *"()"* ]]
 }

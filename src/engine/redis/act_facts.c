@@ -28,9 +28,9 @@ static void put_i64(struct facts *f, const char *name, int64_t value)
     put(f, name, emq__arena_printf(f->mem, "%lld", (long long)value));
 }
 
-/* NULL: refused. Only failures to ask are failures. */
-static emq_status ask(struct facts *f, const char *const *words, const struct rd_reply **r,
-                      emq_error *err)
+/* NULL: not told, and for want of the right the fact `what` is "refused". Only failures to ask are failures. */
+static emq_status ask(struct facts *f, const char *what, const char *const *words,
+                      const struct rd_reply **r, emq_error *err)
 {
     struct rd_cmd cmd;
 
@@ -39,6 +39,8 @@ static emq_status ask(struct facts *f, const char *const *words, const struct rd
         rd_cmd_text(&cmd, *words);
     *r = NULL;
     emq_status s = rd_command(f->e, f->node, &cmd, f->mem, r, err);
+    if (s == EMQ_E_REFUSED && *r && emq__str_starts(rd_str(*r), "NOPERM"))
+        put(f, what, EMQ_STR_LIT("refused"));
     if (s == EMQ_E_REFUSED || s == EMQ_E_INVALID || s == EMQ_E_STORE) {
         *r = NULL;
         return EMQ_OK;
@@ -78,7 +80,9 @@ static emq_status of_config(struct facts *f, emq_error *err)
     for (size_t i = 0; s == EMQ_OK && i < EMQ_ARRAY_LEN(names); i++) {
         const char *const words[] = {"CONFIG", "GET", names[i], NULL};
         const struct rd_reply *r;
-        s = ask(f, words, &r, err);
+        s = ask(f, "config", words, &r, err);
+        if (s == EMQ_OK && !r)
+            break; /* nor may it the others */
         if (s == EMQ_OK && r)
             put(f, names[i], rd_at(r, 1)->s.len ? rd_str(rd_at(r, 1)) : EMQ_STR_LIT("none"));
     }
@@ -92,7 +96,7 @@ static emq_status of_clock(struct facts *f, emq_error *err)
     struct emq__mono begin = emq__mono_now();
     int64_t before_ms = emq__wall_ms();
     const struct rd_reply *r;
-    emq_status s = ask(f, words, &r, err);
+    emq_status s = ask(f, "time", words, &r, err);
 
     if (s != EMQ_OK || !r)
         return s;
@@ -119,7 +123,7 @@ emq_status rd_facts(struct emq__engine *engine, const struct emq__facts_req *req
     put(&f, "engine", EMQ_STR_LIT("redis"));
     put(&f, "cluster", f.e->cluster ? EMQ_STR_LIT("yes") : EMQ_STR_LIT("no"));
     put_i64(&f, "wait", f.e->cfg.wait_replicas);
-    emq_status s = ask(&f, info, &r, err);
+    emq_status s = ask(&f, "info", info, &r, err);
     if (s == EMQ_OK && r)
         of_info(&f, rd_str(r));
     if (s == EMQ_OK)

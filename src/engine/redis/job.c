@@ -116,12 +116,15 @@ static void read_hand_out(struct reading *r, emq_str token)
     emq_str s = r->last;
     size_t mode = emq__skip_digits(s, 0), at = mode < s.len ? emq__skip_digits(s, mode + 1) : s.len;
 
+    j->foreign = j->state == EMQ_ACTIVE;
     if (at < s.len) {
         j->token = emq_strn(s.ptr + at + 1, s.len - at - 1);
         j->fence = rd_fence_of(j->token);
         if (j->state == EMQ_ACTIVE &&
-            lead_i64(emq_strn(s.ptr + mode + 1, at - mode - 1)) == j->processed_at_ms)
+            lead_i64(emq_strn(s.ptr + mode + 1, at - mode - 1)) == j->processed_at_ms) {
             j->mode = lead_i32(emq_strn(s.ptr, mode));
+            j->foreign = false;
+        }
     }
     if (token.len > 0)
         j->token = token;

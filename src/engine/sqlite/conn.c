@@ -174,6 +174,10 @@ emq_status sq_conn_look(struct sq *s, struct sq_conn *c, bool *ready, emq_error 
     if (st == EMQ_OK)
         st = sq_schema_look(s, c, ready, err);
     sq_conn_reset(c);
+    /* The log that a look has made beside somebody else's file goes with it; one with something in it is theirs. */
+    if (st != EMQ_OK && s->file.making != EMQ__MAKE_ANYWHERE && c->db &&
+        sq_file_wal_bytes(&s->file) == 0)
+        (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)NULL);
     if (st != EMQ_OK)
         sq_conn_close(c);
     return st;

@@ -135,12 +135,20 @@ static emq_status resolve_new(const char *path, char **out, emq_error *err)
     return s;
 }
 
-static emq_status resolve(const char *path, char **out, emq_error *err)
+static emq_status none_there(const char *path, emq_error *err)
+{
+    return emq__fail(err, EMQ_E_STORE, ENOENT, where_open,
+                     "there is no file '%s': a store is made by what adds to it", path);
+}
+
+static emq_status resolve(const char *path, enum emq__making making, char **out, emq_error *err)
 {
     struct stat st;
     char *real = realpath(path, NULL);
 
     if (!real) {
+        if (errno == ENOENT && making == EMQ__MAKE_NONE)
+            return none_there(path, err);
         size_t n = strlen(path);
         if (errno == ENOENT && n > 0 && path[n - 1] != '/')
             return resolve_new(path, out, err);
@@ -228,9 +236,10 @@ static emq_status check_file_system(const char *path, const struct emq__log *log
     }
 }
 
-emq_status sq_file_init(struct sq_file *f, emq_str path, const struct emq__log *log, emq_error *err)
+emq_status sq_file_init(struct sq_file *f, emq_str path, enum emq__making making,
+                        const struct emq__log *log, emq_error *err)
 {
-    *f = (struct sq_file){.shm_fd = -1};
+    *f = (struct sq_file){.shm_fd = -1, .making = making};
     if (emq__str_is(path, ":memory:"))
         return EMQ_OK;
     if (path.len == 0 || path.len >= PATH_MAX || memchr(path.ptr, '\0', path.len))
@@ -240,11 +249,11 @@ emq_status sq_file_init(struct sq_file *f, emq_str path, const struct emq__log *
 
     char *given = emq__str_dup(path);
     emq_status s = given
-                       ? resolve(given, &f->path, err)
+                       ? resolve(given, making, &f->path, err)
                        : emq__fail(err, EMQ_E_NOMEM, 0, where_open, "path of %zu bytes", path.len);
     free(given);
     if (s == EMQ_OK)
-        s = create(f->path, err);
+        s = sq_file_create(f, err);
     if (s == EMQ_OK)
         s = check_file_system(f->path, log, err);
     if (s == EMQ_OK && access(f->path, R_OK | W_OK) != 0)
@@ -263,7 +272,13 @@ emq_status sq_file_init(struct sq_file *f, emq_str path, const struct emq__log *
 
 emq_status sq_file_create(const struct sq_file *f, emq_error *err)
 {
-    return f->path ? create(f->path, err) : EMQ_OK;
+    struct stat st;
+
+    if (!f->path)
+        return EMQ_OK;
+    if (f->making != EMQ__MAKE_NONE)
+        return create(f->path, err);
+    return stat(f->path, &st) == 0 || errno != ENOENT ? EMQ_OK : none_there(f->path, err);
 }
 
 void sq_file_free(struct sq_file *f)

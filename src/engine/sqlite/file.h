@@ -6,7 +6,7 @@
 #ifndef EMQ_ENGINE_SQLITE_FILE_H
 #define EMQ_ENGINE_SQLITE_FILE_H
 
-#include "base/log.h"
+#include "engine/engine.h"
 
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -23,6 +23,7 @@ struct sq_file {
     off_t guard_at;                          /* our byte of SQLite's shared range; 0 = no guard */
     int shm_fd; /* SQLite's own descriptor of the shm file, borrowed to ask about locks; -1 */
     bool guarded;
+    enum emq__making making;
 };
 
 /* open(), but never 0, 1 or 2: in a program that was started with these closed, its next printf would
@@ -36,13 +37,14 @@ bool sq_short_of(int e);
 /* The status and text of an errno: "can't <what> '<path>': ...". */
 emq_status sq_fail_path(int e, const char *what, const char *path, emq_error *err);
 
-/* Resolves the path and makes the file (0600 whatever the umask) if it is not there. */
-emq_status sq_file_init(struct sq_file *f, emq_str path, const struct emq__log *log,
-                        emq_error *err);
+/* Resolves the path and makes the file (0600 whatever the umask) if it is not there; EMQ__MAKE_NONE: E_STORE
+ * with ENOENT then. */
+emq_status sq_file_init(struct sq_file *f, emq_str path, enum emq__making making,
+                        const struct emq__log *log, emq_error *err);
 void sq_file_free(struct sq_file *f);
 /* THE function that opens the file. */
 emq_status sq_file_open_db(const struct sq_file *f, sqlite3 **db, emq_error *err);
-/* Makes the file again if it was deleted. */
+/* Makes the file if it is not there. */
 emq_status sq_file_create(const struct sq_file *f, emq_error *err);
 /* After a connection has used the log for the first time: remembers which files these are. */
 emq_status sq_file_remember(struct sq_file *f, emq_error *err);

@@ -321,7 +321,8 @@ static emq_status set_up(struct sq *s, const struct emq__engine_config *cfg, enu
 
     if (st == EMQ_OK)
         st = read_url(s, &cfg->url, err);
-    if (st == EMQ_OK && (st = sq_file_init(&s->file, cfg->url.path, &s->log, err)) == EMQ_OK)
+    if (st == EMQ_OK &&
+        (st = sq_file_init(&s->file, cfg->url.path, cfg->making, &s->log, err)) == EMQ_OK)
         *have = FILE_FOUND;
     if (st == EMQ_OK && (st = init_mutexes(s, err)) == EMQ_OK)
         *have = MUTEXES;

@@ -3,10 +3,12 @@
  * Making and checking the schema. The one invariant: a file of a newer version is refused before
  * anything in it is changed, and a step is applied whole or not at all.
  */
-#include "engine/sqlite/sqlite.h"
+#include "engine/sqlite/ground.h"
 
 #include "base/clock.h"
 #include "base/error.h"
+
+#include <errno.h>
 
 /* The last step; kept in emq_schema, because user_version is the application's. */
 enum { SCHEMA_VERSION = 1, SCHEMA_TABLES = 20 };
@@ -134,6 +136,24 @@ static emq_status note_boot(struct sq *s, struct sq_conn *c, emq_error *err)
     return status == EMQ_OK ? find_boot(s, c, &known, err) : status;
 }
 
+/* May this file, which is no store, be made one? */
+static emq_status may_make(const struct sq_file *f, struct sq_conn *c, emq_error *err)
+{
+    struct stat st;
+    int64_t others = 0;
+    emq_status s = EMQ_OK;
+
+    if (!f->path || f->making == EMQ__MAKE_ANYWHERE)
+        return EMQ_OK;
+    s = number_of(c, SQ_SQL_schema_others, &others, err);
+    if (s != EMQ_OK || (f->making == EMQ__MAKE_NEW && others == 0))
+        return s;
+    bool empty = stat(f->path, &st) == 0 && st.st_size == 0;
+    return emq__fail(err, EMQ_E_STORE, ENOENT, "schema",
+                     "'%s' is %s: a store is made by what adds to it; nothing was changed", f->path,
+                     empty ? "an empty file" : "an SQLite file without EchoMQ's tables");
+}
+
 static emq_status look(struct sq *s, struct sq_conn *c, int64_t *version, bool *ready,
                        emq_error *err)
 {
@@ -148,8 +168,9 @@ static emq_status look(struct sq *s, struct sq_conn *c, int64_t *version, bool *
 emq_status sq_schema_look(struct sq *s, struct sq_conn *c, bool *ready, emq_error *err)
 {
     int64_t version;
+    emq_status status = look(s, c, &version, ready, err);
 
-    return look(s, c, &version, ready, err);
+    return status == EMQ_OK && version == 0 ? may_make(&s->file, c, err) : status;
 }
 
 emq_status sq_schema_setup(struct sq *s, struct sq_conn *c, emq_error *err)

@@ -14,6 +14,9 @@ WHERE type = 'table' AND name IN (
     'emq_stage', 'emq_stage_queue', 'emq_history', 'emq_scheduler', 'emq_metric', 'emq_worker',
     'emq_marker');
 
+-- name: schema_others
+SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'emq!_%' ESCAPE '!';
+
 -- name: schema_set_version
 UPDATE emq_schema SET version = ?1 WHERE one = 1;
 
