@@ -74,5 +74,6 @@ const struct cli_verb cli_verb_dedup = {
     .min_words = 3,
     .max_words = 3,
     .opens = true,
+    .making = EMQ__MAKE_NEW,
     .run = run,
 };

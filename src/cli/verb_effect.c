@@ -391,6 +391,7 @@ const struct cli_verb cli_verb_effect = {
     .min_words = 1,
     .max_words = 4,
     .opens = true,
+    .making = EMQ__MAKE_NEW,
     .takes_rest = true,
     .run = run_effect,
 };

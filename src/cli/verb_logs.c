@@ -203,5 +203,6 @@ const struct cli_verb cli_verb_tail = {
     .min_words = 1,
     .max_words = 1,
     .opens = true,
+    .making = EMQ__MAKE_NEW,
     .run = run_tail,
 };

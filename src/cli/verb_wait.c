@@ -66,5 +66,6 @@ const struct cli_verb cli_verb_wait = {
     .min_words = 2,
     .max_words = 2,
     .opens = true,
+    .making = EMQ__MAKE_NEW,
     .run = run,
 };

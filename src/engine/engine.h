@@ -189,12 +189,12 @@ struct emq__claims_res {
     size_t n;
 };
 
-/* Active jobs without a live lock go back to the front of their line (stc + 1); over max_stalled, or
- * held at-most-once, or asked to stop, they fail with the text of model/job.h. At most `limit` a
- * call. */
 /* What BullMQ handed out may have no lock: it goes back when a sweep so long after the first that saw none sees none
  * either (LOOK_MS of sweep.lua). */
 enum { EMQ__SECOND_LOOK_MS = 5000 };
+/* Active jobs without a live lock go back to the front of their line (stc + 1); over max_stalled, or
+ * held at-most-once, or asked to stop, they fail with the text of model/job.h. At most `limit` a
+ * call. */
 struct emq__sweep_req {
     struct emq__call call;
     emq_str prefix, queue;
