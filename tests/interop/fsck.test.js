@@ -364,6 +364,20 @@ broken('a parent that was not told of children that have ended', async (m) => {
   await works(m, 'freed');
 });
 
+broken('a child that its parent does not wait for', async (m) => {
+  const { job, children } = await flows(m.keep).add({
+    name: 'parent', queueName: `${m.q}-p`, data: ok('freed'),
+    children: [{ name: 'a', queueName: m.q, data: ok(1) }, { name: 'b', queueName: m.q, data: ok(2), opts: { delay: FAR } }],
+  });
+  m.parent = job.id;
+  await redis.srem(`bull:${m.q}-p:${job.id}:dependencies`, m.key(children[0].job.id));
+  return children[0].job.id;
+}, [['unlinked']], async (m) => {
+  assert.equal(await redis.sismember(`bull:${m.q}-p:${m.parent}:dependencies`, m.key(m.id)), 1);
+  await works(m, 1);
+  assert.deepEqual(await redis.hgetall(`bull:${m.q}-p:${m.parent}:processed`), { [m.key(m.id)]: '1' });
+});
+
 broken('a marker that is lost, with a worker that sleeps', async (m) => {
   await m.node.work(m.q);
   await m.node.finished(m.q, await m.node.add(m.q, 'first', ok(1))); // now it waits to be woken

@@ -33,6 +33,7 @@ static const struct flaw {
     {"parent", "it waits for children and has none to wait for", "it goes on"},
     {"child", "it waits for a child that is gone", "it waits no more for that one"},
     {"child-ended", "it waits for a child that has ended", "it is told so"},
+    {"unlinked", "its parent waits for others, but not for it", "it waits for it too"},
     {"twice", "it stands in more than one place", "it stays in one"},
     {"nowhere", "its record is there, it stands in no place", "it goes to where its record says"},
     {"staged", "it was added to a stage that has ended", "it goes, as any that was not published"},

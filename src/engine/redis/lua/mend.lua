@@ -229,6 +229,7 @@ local REPAIR = {
   parent = function() release(q, id, key, "waiting-children") end,
   child = leave_children,
   ["child-ended"] = leave_children,
+  unlinked = function(dependencies) call("SADD", dependencies, key) end,
   twice = keep_one,
   nowhere = put_back,
   staged = drop_record,

@@ -5,7 +5,7 @@
 -- ARGV[6]  place: from which rank on
 -- ARGV[7]  place: how many ids
 -- reply    {now_ms, cursor or "", ids that are there, {flaw, job, key, about, ...}}
--- calls    6 an id of a place, 4 a key
+-- calls    6 an id of a place, 2 more for a child, 4 a key
 --@include lib/flaws.lua
 
 local what, ids, out, cursor = ARGV[4], {}, {}, ""

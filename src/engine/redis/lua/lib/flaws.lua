@@ -73,6 +73,16 @@ local function has_told(child)
   return h[1] and (h[2] or p.fpof or p.cpof or p.idof or p.rdof)
 end
 
+-- The dependencies of the parent that waits for others, but not for this child; on a cluster it may be on another node.
+local function parent_without(key, parent)
+  local p = policy(parent)
+  local of = p.queueKey and p.id and p.queueKey .. ":" .. p.id
+  local waits = of and try("ZSCORE", p.queueKey .. ":waiting-children", p.id)
+  if type(waits) == "string" and try_record("SISMEMBER", of .. ":dependencies", key) == 0 then
+    return of .. ":dependencies"
+  end
+end
+
 -- The flaw of the first child that its parent waits for in vain, and the child; on a cluster a child may be on
 -- another node.
 local function vain_child(key)
@@ -127,7 +137,7 @@ local function flaw_at(place, id, score)
     return "type", "the record is a " .. kind
   end
   local h = call("HMGET", key, "name", "opts", "timestamp", "finishedOn", "priority", "emq:tk",
-                 unpack(NUMBERS))
+                 "parent", unpack(NUMBERS))
   local data = call("HEXISTS", key, "data") == 1
   if not data then
     return h[1] and h[3] and "data" or "ghost"
@@ -137,7 +147,7 @@ local function flaw_at(place, id, score)
     return "opts"
   end
   for i, field in ipairs(NUMBERS) do
-    if h[6 + i] and not tonumber(h[6 + i]) then
+    if h[7 + i] and not tonumber(h[7 + i]) then
       return "number", field
     end
   end
@@ -145,6 +155,10 @@ local function flaw_at(place, id, score)
     return flaw_of_finished(place, id, h[4], score)
   elseif h[4] and not call("ZSCORE", B .. "completed", id) and not call("ZSCORE", B .. "failed", id) then
     return "unfinished"
+  end
+  local without = h[7] and parent_without(key, h[7])
+  if without then
+    return "unlinked", without
   elseif place == "active" then
     return flaw_of_active(id, h[6])
   elseif place == "delayed" then
