@@ -249,7 +249,7 @@ EMQ_TEST(every_table_is_strict_and_named_ours)
 static bool may_scan(const char *name)
 {
     static const char *const list[] = {"schema_create", "schema_tables", "schema_ours",
-                                       "stage_expired"};
+                                       "schema_others", "stage_expired"};
 
     if (strncmp(name, "dump_", 5) == 0 || strncmp(name, "fsck_", 5) == 0)
         return true;

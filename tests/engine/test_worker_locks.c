@@ -309,13 +309,13 @@ EMQ_TEST(jobs_in_hand_that_have_not_begun_keep_their_locks_too)
 {
     struct bench *b = bench_open("q");
 
-    b->o.o.lock_ms = 300;
+    b->o.o.lock_ms = 900;
     b->o.o.prefetch = 16;
     wf_add_n(&b->f, "q", 300, "");
     for (int i = 0; i < 12; i++) {
         char id[20];
         (void)snprintf(id, sizeof id, "slow%d", i);
-        wf_add(&b->f, "q", id, "burn 100");
+        wf_add(&b->f, "q", id, "burn 300");
     }
     emq_worker *one = wf_start(&b->f, &b->o);
     struct wf_opts o2 = b->o;
