@@ -12,9 +12,11 @@ const NAMES = [
   'removed', 'cleaned', 'drained', 'paused', 'resumed', 'duplicated', 'deduplicated', 'waiting-children',
 ];
 
-// Everything heard, as BullMQ hands it to a listener; an error ends the test.
+// Everything heard from now on, as BullMQ hands it to a listener; an error ends the test. By default it would miss what
+// comes between its being ready and its first read.
 async function listen(q, keep) {
-  const events = new QueueEvents(q, { connection });
+  const [last] = await redis.xrevrange(`bull:${q}:events`, '+', '-', 'COUNT', 1);
+  const events = new QueueEvents(q, { connection, lastEventId: last ? last[0] : '0-0' });
   keep(events, () => events.close());
   const heard = [];
   for (const name of NAMES)
