@@ -54,7 +54,7 @@ static int open_store(struct cli *cli)
     emq_open_opts opts = {
         .size = sizeof opts, .prefix = cli->globals.prefix, .log = log_line, .log_user = cli};
     emq_status s = emq__open(&cli->client, cli->globals.url, cli->verb->making, &opts, &err);
-    if (cli->verb->making != EMQ__MAKE_ANYWHERE && s == EMQ_E_STORE && err.native == ENOENT)
+    if (cli->verb->making != EMQ__MAKE_ANYWHERE && s == EMQ_E_STORE && err.native == ENODATA)
         return cli_error(cli, CLI_NOINPUT, "%s", err.text);
     return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
 }

@@ -675,7 +675,7 @@ struct emq__engine {
     const struct emq__engine_ops *ops;
 };
 
-/* Where opening may make a store. What is none then is E_STORE with the native ENOENT, and untouched. */
+/* Where opening may make a store. What is none then is E_STORE with the native ENODATA, and untouched. */
 enum emq__making {
     EMQ__MAKE_ANYWHERE, /* beside another program's tables too */
     EMQ__MAKE_NEW,      /* a new or empty file */

@@ -210,7 +210,7 @@ static void run_exec(struct emq__slot *s)
         emq__event_error(w, s->q->name, doing, &err);
         s->out.ending = EMQ__END_RELEASE;
         s->out.retry_after_ms = START_AGAIN_MS;
-        s->out.reason.s = emq__arena_printf(&res.mem, "%s: %s", doing, err.text);
+        s->out.reason.s = emq__arena_printf(&res.mem, "%s failed", doing); /* the event says why */
     } else {
         s->out.ending = ending_of_exec(res.kind);
         if (res.exit_status >= 0)
@@ -219,9 +219,12 @@ static void run_exec(struct emq__slot *s)
         s->out.reason.s = res.reason;
         s->out.stack.s = res.stack;
         s->out.result.s = res.result;
-        if (res.kind == EMQ__EXEC_UNSTARTABLE && !atomic_exchange(&w->unstartable, 1)) {
-            emq__event_queue(w, EMQ_EVENT_ERROR, s->q->name, s->job->rec.id, res.reason);
-            emq_worker_stop(w, 0);
+        if (res.kind == EMQ__EXEC_UNSTARTABLE) {
+            s->out.reason.s = EMQ_STR_LIT("the program can't be started"); /* the event says why */
+            if (!atomic_exchange(&w->unstartable, 1)) {
+                emq__event_queue(w, EMQ_EVENT_ERROR, s->q->name, s->job->rec.id, res.reason);
+                emq_worker_stop(w, 0);
+            }
         }
     }
     s->out.mem = res.mem; /* moved, not copied: a result that is there can't be lost any more */

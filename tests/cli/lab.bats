@@ -161,6 +161,8 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
         [ "$(redis-cli -u "$EMQ_TEST_SERVER" pttl "$mark")" -gt 1000 ] || return
         one || return
         [ -n "$(keys "${mark%-alive}*")" ] || return
+        # Those of its processes that have not yet seen that it is dead.
+        until [ "$(redis-cli -u "$EMQ_TEST_SERVER" client list | grep -c .)" -eq 1 ]; do sleep 0.05; done
         redis-cli -u "$EMQ_TEST_SERVER" del "$mark"
         one || return
         [ "$(keys '*')" = "$before" ] || { keys '*' >&2; return 1; }

@@ -137,7 +137,7 @@ static emq_status resolve_new(const char *path, char **out, emq_error *err)
 
 static emq_status none_there(const char *path, emq_error *err)
 {
-    return emq__fail(err, EMQ_E_STORE, ENOENT, where_open,
+    return emq__fail(err, EMQ_E_STORE, ENODATA, where_open,
                      "there is no file '%s': a store is made by what adds to it", path);
 }
 

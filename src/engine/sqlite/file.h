@@ -38,7 +38,7 @@ bool sq_short_of(int e);
 emq_status sq_fail_path(int e, const char *what, const char *path, emq_error *err);
 
 /* Resolves the path and makes the file (0600 whatever the umask) if it is not there; EMQ__MAKE_NONE: E_STORE
- * with ENOENT then. */
+ * with ENODATA then. */
 emq_status sq_file_init(struct sq_file *f, emq_str path, enum emq__making making,
                         const struct emq__log *log, emq_error *err);
 void sq_file_free(struct sq_file *f);

@@ -149,7 +149,7 @@ static emq_status may_make(const struct sq_file *f, struct sq_conn *c, emq_error
     if (s != EMQ_OK || (f->making == EMQ__MAKE_NEW && others == 0))
         return s;
     bool empty = stat(f->path, &st) == 0 && st.st_size == 0;
-    return emq__fail(err, EMQ_E_STORE, ENOENT, "schema",
+    return emq__fail(err, EMQ_E_STORE, ENODATA, "schema",
                      "'%s' is %s: a store is made by what adds to it; nothing was changed", f->path,
                      empty ? "an empty file" : "an SQLite file without EchoMQ's tables");
 }
