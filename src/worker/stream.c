@@ -223,9 +223,8 @@ static emq_status ready_child(struct serve *v, emq_error *why)
         ssize_t n = c->out >= 0 ? emq__pipe_read(c->out, v->place->chunk) : -1;
         if (!emq__child_ended(c) && n == 0 && v->kept->out.part.len == 0 && c->in >= 0)
             return EMQ_OK;
-        say_replaced(v, n > 0 || v->kept->out.part.len
-                            ? "it wrote a line behind its answer, which belongs to no job"
-                            : "it has ended, or closed its pipes");
+        say_replaced(v, n > 0 || v->kept->out.part.len ? "it wrote a line that belongs to no job"
+                                                       : "it has ended, or closed its pipes");
         (void)replace(v, &killed);
     }
     char **env = emq__exec_env(v->x, NULL, 0, &v->out->mem);
