@@ -165,7 +165,7 @@ advises() { jq -e --arg t "$1" 'any(.advice[]; contains($t))' report >/dev/null;
     sha256sum ./*.db >sums
     expect 66 emq doctor --url sqlite:empty.db
     says "empty.db' is an empty file"
-    for verb in doctor ls fsck "show q 1" "stats q" "why q 1" "logs q 1" "explain q"; do
+    for verb in doctor ls fsck "show q 1" "stats q" "why q 1" "logs q 1" "explain q" "tail q" "wait q 1 --timeout 1s" "dedup show q d" "effect ls q"; do
         for file in theirs log; do
             expect 66 emq $verb --url "sqlite:$file.db"
             says "$file.db' is an SQLite file without EchoMQ's tables"
