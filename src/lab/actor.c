@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -404,7 +403,10 @@ int lab_actor(const char *const *words, size_t n, char *const *rest)
     /* That a program dies with its worker is the worker's promise, and shall not be kept by us. */
     if (strcmp(words[0], "act") == 0)
         return play(act, words + 1, n - 1);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!lab_dies_with_parent()) {
+        (void)fprintf(stderr, LAB_VERB ": the lab has ended\n");
+        return 1;
+    }
     if (strcmp(words[0], "work") == 0)
         return play(work, words + 1, n - 1);
     if (strcmp(words[0], "pay") == 0 && n == 2) {

@@ -12,21 +12,23 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { LOOK_MS = 4 };
+#define PARENT "EMQ_LAB_PID"
 
 static void nap(void)
 {
     (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
 }
 
-/* The environment without EMQ_*, and with `env`; free() it. */
-static char **make_env(const char *const *env)
+/* The environment without EMQ_*, and with `parent` and `env`; free() it. */
+static char **make_env(char *parent, const char *const *env)
 {
-    size_t n = 0, at = 0;
+    size_t n = 1, at = 0;
 
     for (char **e = environ; *e; e++)
         n++;
@@ -36,6 +38,8 @@ static char **make_env(const char *const *env)
     for (char **e = environ; out && *e; e++)
         if (strncmp(*e, "EMQ_", 4) != 0)
             out[at++] = *e;
+    if (out)
+        out[at++] = parent;
     for (size_t i = 0; out && env && env[i]; i++)
         memcpy(&out[at++], &env[i], sizeof *out);
     return out;
@@ -81,11 +85,25 @@ static int spawn_with(const char *const *argv, char **env, const char *log, pid_
 
 int lab_spawn(const char *const *argv, const char *const *env, const char *log, pid_t *out)
 {
-    char **all = make_env(env);
+    char parent[sizeof PARENT + 24];
+
+    (void)snprintf(parent, sizeof parent, PARENT "=%lld", (long long)getpid());
+    char **all = make_env(parent, env);
     int rc = all ? spawn_with(argv, all, log, out) : ENOMEM;
 
     free(all);
     return rc;
+}
+
+bool lab_dies_with_parent(void)
+{
+    const char *parent = getenv(PARENT);
+    char now[24];
+
+    /* It may have ended before the kernel was asked to tell. */
+    bool told = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
+    (void)snprintf(now, sizeof now, "%lld", (long long)getppid());
+    return told && parent && strcmp(parent, now) == 0;
 }
 
 enum lab_end lab_wait(pid_t pid, int64_t ms, const atomic_int *stop, int *status)

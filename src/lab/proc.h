@@ -22,6 +22,9 @@ enum { LAB_PATH_MAX = 400 };
 /* argv[0] is a path. Its input is empty, its output and messages are appended to the file `log`. From the
  * environment it gets everything but EMQ_*, and `env` (NAME=VALUE, NULL-terminated). 0, or errno. */
 int lab_spawn(const char *const *argv, const char *const *env, const char *log, pid_t *out);
+/* In a process that was lab_spawn()ed: from now on it is killed when the one that did it ends, even when it is
+ * stopped. false: that one has ended already. */
+bool lab_dies_with_parent(void);
 /* Waits; ended processes are reaped. `stop` ends the wait as if the time were over. */
 enum lab_end lab_wait(pid_t pid, int64_t ms, const atomic_int *stop, int *status);
 /* SIGKILL, and reaps it. 0 is allowed: nothing. */

@@ -35,7 +35,8 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
 
 @test "a cell that differs from theory is said, and the exit is 1" {
     # Somebody else writes into the ledger.
-    (until dir=$(compgen -G "$BOX/emq-lab-*/0"); do :; done; echo "done" >>"$dir/effects") &
+    plant() { dir=$(compgen -G "$BOX/emq-lab-*/0") && echo "done" >>"$dir/effects"; }
+    until_true plant 3>&- &
     expect 1 lab --mode at-least-once --effect plain --point P1 --fault kill
     wait
     [[ $output == *"DIFFERS: 2 deliveries, 1 effect, completed"* ]] || { echo "$output" >&2; return 1; }
@@ -110,6 +111,17 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
     [ ! -e "$dead" ]
 }
 
+@test "a process of the lab that begins when its lab is dead does nothing" {
+    sleep 0 &
+    wait $!
+    for pid in $! "" x; do
+        expect 1 env EMQ_LAB_PID="$pid" emq lab-actor exec -- touch ran
+        says "the lab has ended"
+        expect 1 env EMQ_LAB_PID="$pid" emq lab-actor pay "$BOX/pay"
+    done
+    [ ! -e ran ]
+}
+
 @test "an interrupt ends it, and nothing stays" {
     TMPDIR=$BOX emq lab >out 2>err &
     until_true compgen -G "$BOX/emq-lab-*/3/queue.db"
@@ -154,7 +166,8 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
         done
         before=$(keys '*')
         emq lab --url "$EMQ_TEST_SERVER" >/dev/null 2>&1 3>&- &
-        until [ "$(redis-cli -u "$EMQ_TEST_SERVER" dbsize)" -gt 20 ]; do sleep 0.05; done
+        begun() { [ "$(redis-cli -u "$EMQ_TEST_SERVER" dbsize)" -gt 20 ]; }
+        until_true begun || return
         kill -9 $!
         wait $! || :
         mark=$(keys 'emq-lab-*-alive' | tr ' ' '\n' | grep -v $living)
@@ -162,12 +175,13 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
         one || return
         [ -n "$(keys "${mark%-alive}*")" ] || return
         # Those of its processes that have not yet seen that it is dead.
-        until [ "$(redis-cli -u "$EMQ_TEST_SERVER" client list | grep -c .)" -eq 1 ]; do sleep 0.05; done
+        alone() { [ "$(redis-cli -u "$EMQ_TEST_SERVER" client list | grep -c .)" -eq 1 ]; }
+        until_true alone || return
         redis-cli -u "$EMQ_TEST_SERVER" del "$mark"
         one || return
         [ "$(keys '*')" = "$before" ] || { keys '*' >&2; return 1; }
     }
-    export -f server_test
+    export -f server_test until_true
     export TMPDIR=$BOX
     expect 0 "$EMQ_DIR/tests/lib/with_server" redis bash -c server_test
 }
