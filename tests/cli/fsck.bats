@@ -167,6 +167,8 @@ stalled     | held   | redis DEL emq:q:held:lock
 parent      | next   | redis LREM emq:q:wait 0 next; redis ZADD emq:q:waiting-children 1 next
 child       | next   | redis LREM emq:q:wait 0 next; redis ZADD emq:q:waiting-children 1 next; redis SADD emq:q:next:dependencies emq:q:gone
 child-ended | next   | redis LREM emq:q:wait 0 next; redis ZADD emq:q:waiting-children 1 next; redis SADD emq:q:next:dependencies emq:q:done
+child-twice | next   | redis LREM emq:q:wait 0 next; redis ZADD emq:q:waiting-children 1 next; redis SADD emq:q:next:dependencies emq:q:after; redis HSET emq:q:next:processed emq:q:after 1
+child-twice | next   | redis LREM emq:q:wait 0 next; redis ZADD emq:q:waiting-children 1 next; redis SADD emq:q:next:dependencies emq:q:after; redis ZADD emq:q:next:unsuccessful 1 emq:q:after
 twice       | next   | redis RPUSH emq:q:wait next
 twice       | done   | redis LPUSH emq:q:wait done
 twice       | held   | redis LPUSH emq:q:wait held
@@ -193,6 +195,8 @@ counter     |        | redis SET emq:q:id abc
 counter     |        | redis SET emq:q:id abc; redis DEL emq:q:de:last
 counter     |        | redis SET emq:q:id 99999999999999999999
 order       |        | redis SET emq:q:pc abc
+iterations  |        | redis ZADD emq:q:repeat 5 s; redis HSET emq:q:repeat:s name n every 9 limit 3 ic x
+iterations  |        | redis ZADD emq:q:repeat 5 s; redis HSET emq:q:repeat:s name n every 9 limit 3 ic 0
 event       | next   | redis XADD emq:q:events '*' event completed jobId next returnvalue oops prev active
 P
 }
@@ -263,12 +267,20 @@ P
 
 @test "server: what only who set it can set again is told and left" {
     on_server || skip "needs a server"
+    emq add q 1 --id did >/dev/null
+    emq work q --exit-when-empty --quiet -- true
     emq add q 1 --id a >/dev/null
     redis HSET emq:q:meta concurrency abc
     redis HSET emq:q:a opts '{bad'
+    redis ZADD emq:q:repeat 5 ends 5 goes 5 stops
+    for id in ends goes stops; do redis HSET "emq:q:repeat:$id" name n every 9 ic 1; done
+    redis HSET emq:q:repeat:ends endDate 7
+    redis HSET emq:q:repeat:goes:5 name n data 1 opts {} timestamp 5
+    redis RPUSH emq:q:wait repeat:goes:5
+    redis ZADD emq:q:did:unsuccessful 1 emq:q:a
     expect 1 emq fsck --wait 0 --repair --json
     is "$(jq -r '.flaw + " " + .id + " " + .outcome' <<<"$output" | sort | tr '\n' ',')" \
-        "opts a not repairable,setting  not repairable,"
+        "in-vain did not repairable,opts a not repairable,setting  not repairable,unscheduled repeat:stops:5 not repairable,"
 }
 
 @test "server: a queue without settings is found and repaired, with what is in it" {

@@ -492,3 +492,15 @@ test('a scheduler without its next time, and a next time without a scheduler, ar
   assert.deepEqual((await fsck(m, '--repair')).sort(), [['schedule', '', 'not repairable'], ['scheduler', '', 'not repairable']]);
   assert.equal((await m.node.queue(m.q).getJobScheduler('kept')).name, 'kept');
 });
+
+test('a scheduler whose next job is gone is told; it comes again when it is set anew', async (t) => {
+  const m = meet(t, 'emq', 'bullmq');
+  [m.emq, m.node] = m.made;
+  const set = (every) => m.node.queue(m.q).upsertJobScheduler('stopped', { every }, { name: 'stopped', data: ok(1) });
+  const { id } = await set(FAR);
+  await redis.lrem(`bull:${m.q}:wait`, 0, id);
+  await redis.del(`bull:${m.q}:${id}`);
+  assert.deepEqual(await fsck(m, '--repair'), [['unscheduled', id, 'not repairable']]);
+  await set(FAR / 2);
+  assert.deepEqual(await fsck(m), []);
+});

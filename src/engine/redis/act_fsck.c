@@ -33,6 +33,9 @@ static const struct flaw {
     {"parent", "it waits for children and has none to wait for", "it goes on"},
     {"child", "it waits for a child that is gone", "it waits no more for that one"},
     {"child-ended", "it waits for a child that has ended", "it is told so"},
+    {"child-twice", "it waits for a child whose end it has been told",
+     "that end is forgotten: the child has not ended"},
+    {"in-vain", "it completed, with a child whose failure fails it", NULL},
     {"unlinked", "its parent waits for others, but not for it", "it waits for it too"},
     {"twice", "it stands in more than one place", "it stays in one"},
     {"nowhere", "its record is there, it stands in no place", "it goes to where its record says"},
@@ -54,6 +57,8 @@ static const struct flaw {
     {"order", "the counter that orders prioritized jobs is no number", "it is the last one's"},
     {"counter", "the counter of ids is behind the ids, or no number", "it is the last id's"},
     {"scheduler", "a scheduler has no next time", NULL},
+    {"iterations", "a scheduler's count of iterations is no number", "it becomes 1"},
+    {"unscheduled", "the next job of a scheduler is gone, and none comes: upsert it anew", NULL},
     {"schedule", "a next time is of no scheduler", NULL},
     {"event", "an event that readers can't read: its value is no JSON", "the event is removed"},
 };

@@ -188,6 +188,10 @@ local function leave_children()
     local this = {parentKey = key, parent = cjson.encode(p)}
     if is == "child" then
       call("SREM", key .. ":dependencies", child)
+    elseif is == "child-twice" then
+      call("HDEL", key .. ":processed", child)
+      call("HDEL", key .. ":failed", child)
+      call("ZREM", key .. ":unsuccessful", child)
     elseif h[1] then
       child_completed(child, this, h[1])
     else
@@ -229,6 +233,7 @@ local REPAIR = {
   parent = function() release(q, id, key, "waiting-children") end,
   child = leave_children,
   ["child-ended"] = leave_children,
+  ["child-twice"] = leave_children,
   unlinked = function(dependencies) call("SADD", dependencies, key) end,
   twice = keep_one,
   nowhere = put_back,
@@ -248,6 +253,7 @@ local REPAIR = {
   marker = function()
     q.wake, q.delayed = true, true
   end,
+  iterations = function(sid) call("HSET", B .. "repeat:" .. sid, "ic", "1") end,
   order = function() call("SET", B .. "pc", last_order()) end,
   mark = function() call("SREM", B .. "stalled", id) end,
   meta = function() call("HSET", B .. "meta", "opts.maxLenEvents", "10000") end,

@@ -83,6 +83,12 @@ local function parent_without(key, parent)
   end
 end
 
+-- Whether a child that its parent waits for is among those that have told it of their end, too.
+local function is_twice(key, child)
+  return try_record("HEXISTS", key .. ":processed", child) == 1 or try_record("HEXISTS", key .. ":failed", child) == 1 or
+         type(try_record("ZSCORE", key .. ":unsuccessful", child)) == "string"
+end
+
 -- The flaw of the first child that its parent waits for in vain, and the child; on a cluster a child may be on
 -- another node.
 local function vain_child(key)
@@ -92,6 +98,8 @@ local function vain_child(key)
       return "child", child
     elseif there == 1 and has_told(child) then
       return "child-ended", child
+    elseif is_twice(key, child) then
+      return "child-twice", child
     end
   end
 end
@@ -119,7 +127,11 @@ local function flaw_of_finished(place, id, finished_on, score)
   end
   if place == "completed" then
     local value = call("HGET", key, "returnvalue")
-    return not (value and is_json(value)) and "result" or nil
+    if not (value and is_json(value)) then
+      return "result"
+    end
+    local failed = try_record("ZRANGE", key .. ":unsuccessful", 0, 0)
+    return type(failed[1]) == "string" and "in-vain" or nil, failed[1]
   elseif call("HEXISTS", key, "failedReason") == 0 then
     return "reason"
   end
@@ -190,11 +202,13 @@ end
 
 local function flaw_of_hash(rest)
   local key = B .. rest
-  local h = call("HMGET", key, "data", "timestamp", "emq:stage", "every", "pattern")
+  local h = call("HMGET", key, "data", "timestamp", "emq:stage", "every", "pattern", "ic")
   if h[3] then
     return not stage_lives(h[3]) and "staged" or nil, rest
   elseif string.sub(rest, 1, 7) == "repeat:" and not h[2] and (h[4] or h[5]) then -- its jobs have a timestamp
-    return not call("ZSCORE", B .. "repeat", string.sub(rest, 8)) and "scheduler" or nil, "", string.sub(rest, 8)
+    local flaw = not call("ZSCORE", B .. "repeat", string.sub(rest, 8)) and "scheduler" or
+                 h[6] and not (is_count(h[6]) and tonumber(h[6]) >= 1) and "iterations" or nil
+    return flaw, "", string.sub(rest, 8)
   elseif h[1] or h[2] then
     return nil, rest, true
   elseif string.find(rest, ":", 1, true) then
@@ -286,9 +300,14 @@ local function flaws_of_queue()
       add("mark", id, "")
     end
   end
-  for _, sid in ipairs(call("ZRANGE", B .. "repeat", 0, 999)) do
-    if not string.find(sid, ":", 1, true) and call("EXISTS", B .. "repeat:" .. sid) == 0 then
+  local schedules = call("ZRANGE", B .. "repeat", 0, 999, "WITHSCORES")
+  for i = 1, #schedules, 2 do
+    local sid, next = schedules[i], "repeat:" .. schedules[i] .. ":" .. schedules[i + 1]
+    local h = try_record("HMGET", B .. "repeat:" .. sid, "name", "ic", "limit", "endDate")
+    if not string.find(sid, ":", 1, true) and not h[1] then
       add("schedule", "", sid)
+    elseif h[2] and not h[3] and not h[4] and not is_record(next) then -- one with an end may have come to it
+      add("unscheduled", next, sid)
     end
   end
   for _, field in ipairs({"concurrency", "max", "duration", "opts.maxLenEvents"}) do
