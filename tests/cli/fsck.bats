@@ -175,7 +175,7 @@ twice       | held   | redis LPUSH emq:q:wait held
 nowhere     | next   | redis LREM emq:q:wait 0 next
 nowhere     | done   | redis ZREM emq:q:completed done
 nowhere     | held   | redis LREM emq:q:active 0 held; redis DEL emq:q:held:lock
-staged      | staged | redis HSET emq:q:staged name x data 1 opts {} timestamp 1 emq:stage '5 1 emq::emq::stage:gone'
+staged      | staged | redis HSET emq::emq:q:staged:staged name x data 1 opts {} timestamp 1 emq:stage '5 1 emq::emq::stage:gone'
 debris      | zombie | redis HSET emq:q:zombie progress 5
 leftover    | zombie | redis RPUSH emq:q:zombie:logs x
 leftover    | zombie | redis SET emq:q:zombie:lock t PX 100000
@@ -308,7 +308,7 @@ P
 @test "server: what is staged, or of another prefix, is no queue without settings" {
     on_server || skip "needs a server"
     echo '{"data":1}' >batch
-    redis HSET emq:x:5 name x data 1 opts {} timestamp 1 emq:stage '5 1 emq::emq::stage:s'
+    redis HSET emq::emq:x:staged:5 name x data 1 opts {} timestamp 1 emq:stage '5 1 emq::emq::stage:s'
     redis RPUSH emq:y:z:wait 1
     redis HSET emq:app:user name someone
     expect 0 emq fsck --wait 0

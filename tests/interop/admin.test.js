@@ -3,7 +3,7 @@
 // One side's administration of what the other side made; BullMQ's getters judge.
 'use strict';
 
-const { assert, both, each, file, open, redis, runsOf, until } = require('./lib/harness.js');
+const { assert, both, each, file, meet, open, redis, runsOf, test, until } = require('./lib/harness.js');
 
 // Jobs that ended, in order; `node` works them.
 async function finishedJobs(q, node, list) {
@@ -197,4 +197,13 @@ each('keys that are no job of anybody are removed by removeOrphanedJobs, and not
   assert.equal(await node.queue(q).removeOrphanedJobs(), 1);
   assert.equal((await node.counts(q)).prioritized, 1);
   assert.deepEqual((await redis.keys(`bull::emq:*${q}*`)).sort(), own);
+});
+
+test('removeOrphanedJobs, called all the time, takes nothing from a long batch that is being added', async (t) => {
+  const { q, made: [emq, node] } = meet(t, 'emq', 'bullmq');
+  const n = 10000;
+  let added = null;
+  emq.addMany(q, Array.from({ length: n }, (_, i) => ({ name: 'job', data: { i } }))).then((ids) => { added = ids; });
+  while (!added) assert.equal(await node.queue(q).removeOrphanedJobs(), 0);
+  assert.equal((await node.counts(q)).waiting, n);
 });

@@ -40,6 +40,10 @@ local records -- what the stage gets
 local custom = false -- is there an id that is not the counter's?
 local conflicts -- is one of the ids in use?
 
+local function queue_of(i)
+  return special[i] and special[i].q or queue(args[8])
+end
+
 -- What only entries with options, ids in use and stages need, made when it is wanted.
 local OTHERS
 local function others()
@@ -80,23 +84,24 @@ local function others()
   -- What stands in the way of an id: nil when it is free now, else its state. Records past their age,
   -- jobs of stages that ended, and what is left of a job and stands nowhere are gone for add.
   local function in_the_way(q, id, key)
+    local of, since = rare().stage_of(q, id)
+    if of and (of == stage and since == began or rare().stage_lives(since, of)) then
+      return 0
+    elseif of then
+      call("DEL", q.x .. "staged:" .. id)
+    end
     if call("EXISTS", key) == 0 then
       return nil
     end
-    local h = call("HMGET", key, "emq:stage", "emq:exp", "finishedOn", "timestamp")
+    local h = call("HMGET", key, "emq:exp", "finishedOn", "timestamp")
     local gone = {}
-    if h[1] then
-      local since, of = string.match(h[1], "^(%d+) %d+ (.*)$")
-      if of == stage and since == began or rare().stage_lives(since, of) then
-        return 0
-      end
-    elseif h[2] and h[3] and tonumber(h[2]) <= now_ms then
+    if h[1] and h[2] and tonumber(h[1]) <= now_ms then
       call("ZREM", q.b .. "completed", id)
       call("ZREM", q.b .. "failed", id)
       count(q, "removed")
     else
       local state = rare().state_of(q, id)
-      if h[4] or state ~= WAITING or call("LPOS", q.b .. "wait", id) or call("LPOS", q.b .. "active", id) then
+      if h[3] or state ~= WAITING or call("LPOS", q.b .. "wait", id) or call("LPOS", q.b .. "active", id) then
         return state
       end
     end
@@ -107,7 +112,7 @@ local function others()
 
   -- Finds an id of the counter that is free. For a custom one: what the entry's outcome is if it is not.
   local function avoid(i)
-    local q = special[i] and special[i].q or queue(args[8])
+    local q = queue_of(i)
     while true do
       local state = in_the_way(q, ids[i], keys[i])
       if not state then
@@ -132,6 +137,7 @@ local function others()
     end
     q.staged = (q.staged or 0) + 1
     j["emq:stage"] = began .. " " .. num(ahead + #records) .. " " .. stage
+    j.key = q.x .. "staged:" .. j.id
     rare().store(q, j)
     call("PEXPIRE", j.key, "86400000")
     if j.delay > 0 or j.priority > 0 or j.lifo or j.dedup or j.parentKey then
@@ -175,7 +181,6 @@ local function others()
 end
 
 local function read_entries(at)
-  local first = queue(args[8])
   while args[at] do
     n = n + 1
     starts[n], ids[n] = at, args[at]
@@ -185,19 +190,39 @@ local function read_entries(at)
     else
       special[n], at = others().read(at)
     end
-    local q = special[n] and special[n].q or first
+    local q = queue_of(n)
     q.adds = (q.adds or 0) + 1
   end
 end
 
+-- Is one of the ids in use, by a job or by a stage? One key more says whether there are stages at all.
+local function any_in_use()
+  local all = n
+  for _, q in pairs(queues) do
+    all = all + 1
+    keys[all] = q.x .. "stages"
+  end
+  local found = call_list(keys, "EXISTS") > 0
+  for i = all, n + 1, -1 do
+    keys[i] = nil
+  end
+  if not found then
+    return false
+  end
+  local staged = {}
+  for i = 1, n do
+    staged[i] = queue_of(i).x .. "staged:" .. ids[i]
+  end
+  return call_list(keys, "EXISTS") + call_list(staged, "EXISTS") > 0
+end
+
 -- Each entry counts, whatever becomes of it. Answers whether one of the ids is in use.
 local function give_ids()
-  local first = queue(args[8])
   for _, q in pairs(queues) do
     q.last_id = call("INCRBY", q.b .. "id", num(q.adds)) - q.adds
   end
   for i = 1, n do
-    local q = special[i] and special[i].q or first
+    local q = queue_of(i)
     local number = q.last_id + 1
     q.last_id = number
     if ids[i] == "" then
@@ -205,17 +230,18 @@ local function give_ids()
     end
     keys[i] = q.b .. ids[i]
   end
-  return call_list(keys, "EXISTS") > 0
+  return any_in_use()
 end
 
 -- The custom id that belongs to another stage which is not published: nobody knows whether that job will
 -- ever be.
 local function held()
   for i = 1, n do
-    local mark = args[starts[i]] ~= "" and try_record("HGET", keys[i], "emq:stage")
-    local since, of = string.match(type(mark) == "string" and mark or "", "^(%d+) %d+ (.*)$")
-    if since and not (of == stage and since == began) and call("LINDEX", of, "0") == "b" .. since then
-      return ids[i]
+    if args[starts[i]] ~= "" then
+      local of, since = rare().stage_of(queue_of(i), ids[i])
+      if of and not (of == stage and since == began) and call("LINDEX", of, "0") == "b" .. since then
+        return ids[i]
+      end
     end
   end
 end

@@ -55,7 +55,7 @@ local function is_stray(key, rest)
   elseif id then
     return false -- metrics, schedulers, or a longer prefix
   end
-  return try("HEXISTS", key, "emq:stage") ~= 1
+  return true
 end
 
 local function each_key(prefix, fn)

@@ -9,8 +9,8 @@
 
 local key = B .. ARGV[4]
 local from = tonumber(ARGV[5])
-local record = try_record("HMGET", key, "timestamp", "emq:stage")
-if record.err or not record[1] or record[2] then
+local record = try_record("HMGET", key, "timestamp")
+if record.err or not record[1] then
   return {now_ms, 0, 0}
 end
 local lines = call("LRANGE", key .. ":logs", from, from + tonumber(ARGV[6]) - 1)

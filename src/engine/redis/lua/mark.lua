@@ -102,10 +102,10 @@ end
 
 -- Answers outcome, state and the job's timestamp.
 local function mark()
-  local h = call("HMGET", B .. id, "timestamp", "emq:stage", "emq:tk", "processedOn")
-  if not h[1] or h[2] then
+  local h = call("HMGET", B .. id, "timestamp", "emq:tk", "processedOn")
+  if not h[1] then
     return NOT_FOUND, 0, "0"
-  elseif token ~= "" and not owns(q, id, token, call("GET", B .. id .. ":lock"), h[3], h[4]) then
+  elseif token ~= "" and not owns(q, id, token, call("GET", B .. id .. ":lock"), h[2], h[3]) then
     history(q, id, "refused", token, ARGV[10])
     return LOST, 0, "0"
   end

@@ -2,8 +2,8 @@
 -- KEYS[1]  the queue's meta key
 -- ARGV[4]  its flaw
 -- ARGV[5]  the job
--- ARGV[6]  its key: "at <place>", "key <what is behind B>", "event <id>", "type <key>", "queue", "twice", "nowhere",
---          "counter <number>"
+-- ARGV[6]  its key: "at <place>", "key <what is behind B>", "staged", "event <id>", "type <key>", "queue", "twice",
+--          "nowhere", "counter <number>"
 -- ARGV[7]  1 = repair
 -- reply    {now_ms, 1 = it is broken}
 -- calls    12, and the search for the job in long lists
@@ -34,6 +34,8 @@ local function look()
     local is, _, about = flaw_of_key(rest)
     local adds = flaw == "dedup-owner" or flaw == "dedup-next" -- only when the counter of ids is a number again
     return is == flaw and (not adds or is_count(call("GET", B .. "id") or "0")), about
+  elseif word == "staged" then
+    return flaw_of_staged(id) == flaw
   elseif word == "event" then
     local entry = call("XRANGE", B .. "events", rest, rest)[1]
     return entry and flaw_of_event(entry) == flaw
@@ -237,7 +239,7 @@ local REPAIR = {
   unlinked = function(dependencies) call("SADD", dependencies, key) end,
   twice = keep_one,
   nowhere = put_back,
-  staged = drop_record,
+  staged = function() call("DEL", X .. "staged:" .. id) end,
   debris = drop_record,
   leftover = function() call("DEL", B .. rest) end,
   ["lock-left"] = function() call("DEL", key .. ":lock") end,

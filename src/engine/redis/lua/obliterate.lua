@@ -10,6 +10,7 @@
 -- reply    {now_ms, slices, count, cursor of the search for what is left or "", 1 = the queue is gone,
 --          outcome}
 -- calls    9 a job, 2 for a thousand keys
+--@include lib/keys.lua
 --@include lib/remove.lua
 --@include lib/marker.lua
 --@include lib/receipt.lua
@@ -86,7 +87,7 @@ end
 
 -- Keys that no list names: dedup ids whose window goes on, schedulers, staged and orphaned records.
 local function remove_rest()
-  local pattern, looked = string.gsub(B, "[%*%?%[%]%^%\\%-]", "\\%0") .. "*", 0
+  local pattern, looked = keys_pattern(), 0
   if cursor == "" then
     cursor = "0"
   end
@@ -95,7 +96,7 @@ local function remove_rest()
     cursor, looked = page[1], looked + 500
     for _, key in ipairs(page[2]) do
       looked = looked + 10
-      if is_ours(key, string.sub(key, #B + 1)) then
+      if staged_id(key) or string.sub(key, 1, #B) == B and is_ours(key, string.sub(key, #B + 1)) then
         gone[#gone + 1] = key
       end
     end

@@ -11,14 +11,14 @@ local unseen, asked = ARGV[5] == "1", {}
 local KIND = {wait = "list", paused = "list", active = "list", delayed = "zset", prioritized = "zset",
               ["waiting-children"] = "zset", completed = "zset", failed = "zset"}
 
--- Is the key a place with jobs, or the record of one that is not on a stage?
+-- Is the key a place with jobs, or the record of one?
 local function has_jobs(key, rest)
   local is = try("TYPE", key).ok
   if is ~= "hash" then
     return is and is == KIND[rest]
   end
-  local h = try("HMGET", key, "name", "data", "timestamp", "emq:stage")
-  return h[1] and h[2] and h[3] and not h[4]
+  local h = try("HMGET", key, "name", "data", "timestamp")
+  return h[1] and h[2] and h[3]
 end
 
 local function look(key)

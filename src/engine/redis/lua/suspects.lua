@@ -6,6 +6,7 @@
 -- ARGV[7]  place: how many ids
 -- reply    {now_ms, cursor or "", ids that are there, {flaw, job, key, about, ...}}
 -- calls    6 an id of a place, 2 more for a child, 4 a key
+--@include lib/keys.lua
 --@include lib/flaws.lua
 
 local what, ids, out, cursor = ARGV[4], {}, {}, ""
@@ -28,17 +29,24 @@ local function look_at_place(place)
   end
 end
 
+local function look_at_key(rest)
+  local flaw, id, about = flaw_of_key(rest)
+  if flaw then
+    add(flaw, id, "key " .. rest, type(about) == "string" and about)
+  elseif about == true then
+    ids[#ids + 1] = id
+  end
+end
+
 local function look_at_keys()
-  local pattern = string.gsub(B, "[%*%?%[%]%^%\\%-]", "\\%0") .. "*"
-  local page = call("SCAN", ARGV[5], "MATCH", pattern, "COUNT", 1000)
+  local page = call("SCAN", ARGV[5], "MATCH", keys_pattern(), "COUNT", 1000)
   cursor = page[1] == "0" and "" or page[1]
   for _, key in ipairs(page[2]) do
-    local rest = string.sub(key, #B + 1)
-    local flaw, id, about = flaw_of_key(rest)
-    if flaw then
-      add(flaw, id, "key " .. rest, type(about) == "string" and about)
-    elseif about == true then
-      ids[#ids + 1] = id
+    local staged = staged_id(key)
+    if staged and flaw_of_staged(staged) then
+      add("staged", staged, "staged")
+    elseif string.sub(key, 1, #B) == B then
+      look_at_key(string.sub(key, #B + 1))
     end
   end
 end

@@ -46,12 +46,12 @@ end
 
 local NAME = {p = "progress", d = "data", l = "log", c = "clear-logs"}
 local function write()
-  local h = call("HMGET", key, "timestamp", "emq:stage", "emq:tk", "processedOn", "emq:enc", "opts")
-  if not h[1] or h[2] then
+  local h = call("HMGET", key, "timestamp", "emq:tk", "processedOn", "emq:enc", "opts")
+  if not h[1] then
     return NOT_FOUND
   elseif token == "" then
     history(q, id, kind == "n" and "note" or "admin", ARGV[8], kind == "n" and value or NAME[kind])
-  elseif not owns(q, id, token, call("GET", key .. ":lock"), h[3], h[4]) then
+  elseif not owns(q, id, token, call("GET", key .. ":lock"), h[2], h[3]) then
     history(q, id, "refused", token, NAME[kind])
     return LOST
   end
@@ -59,7 +59,7 @@ local function write()
     call("HSET", key, "progress", value)
     event(q, "progress", "jobId", id, "data", value)
   elseif kind == "d" then
-    write_data(h[5], h[6] or "")
+    write_data(h[4], h[5] or "")
   elseif kind ~= "n" then
     local keep = tonumber(ARGV[11])
     if kind == "l" then

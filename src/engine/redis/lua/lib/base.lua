@@ -15,8 +15,9 @@
 --         emq:renc       encoding of returnvalue, as emqEnc in opts is that of data
 --         emq:enc        encoding of data when opts is no JSON object that could hold emqEnc
 --         emq:group      opaque to the store
---         emq:stage      mark of its stage: invisible until that is published
 --         emq:redo       how often its effects were asked for anew
+-- A job of a stage is no job of BullMQ's until that is published: its hash is X.."staged:<id>", with the mark of
+-- its stage in emq:stage.
 local B, X = ARGV[2], ARGV[3]
 local call, try = redis.call, redis.pcall
 local floor, format = math.floor, string.format

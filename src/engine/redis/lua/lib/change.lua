@@ -138,10 +138,10 @@ local function change_job(q, id, state, c, rank)
   return OK, tonumber(call("HGET", q.b .. id, "priority") or 0) > 0 and PRIORITIZED or WAITING
 end
 
--- The job of an id: its state; nil: no such job, or a staged one.
+-- The job of an id: its state; nil: no such job.
 local function job_state(q, id)
-  local h = try_record("HMGET", q.b .. id, "timestamp", "emq:stage")
-  if h.err or not h[1] or h[2] then
+  local h = try_record("HMGET", q.b .. id, "timestamp")
+  if h.err or not h[1] then
     return nil
   end
   return state_of(q, id)

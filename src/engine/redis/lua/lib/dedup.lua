@@ -107,19 +107,9 @@ local function kept_job(next, dedup_id)
   return j
 end
 
--- Whether an id is in use. What is left of a stage that was not published in time is not: it makes room.
 local function in_use(q, id)
-  local key, gone = q.b .. id, {}
-  if call("EXISTS", key) == 0 then
-    return false
-  end
-  local since, of = string.match(call("HGET", key, "emq:stage") or "", "^(%d+) %d+ (.*)$")
-  if not since or stage_lives(since, of) then
-    return true
-  end
-  job_keys(gone, q, id)
-  call("DEL", unpack(gone))
-  return false
+  local of, since = stage_of(q, id)
+  return call("EXISTS", q.b .. id) == 1 or of and stage_lives(since, of)
 end
 
 -- The owner has finished for good: a kept next job takes the id over and comes into line, else an id

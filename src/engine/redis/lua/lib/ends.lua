@@ -7,7 +7,7 @@ local function ends(q)
     return ENDS
   end
   local LETTERS = {A = "admin", E = "renc", R = "reason", T = "trace", L = "traces", D = "delay", M = "max"}
-  local MORE = {"processedOn", "emq:tk", "emq:stage", "priority", "ats", "stc", "parent", "rjk"}
+  local MORE = {"processedOn", "emq:tk", "priority", "ats", "stc", "parent", "rjk"}
 
   -- The entry at ARGV[at]; keep: of the one before. Also answers where the next one is.
   local function read(at, keep)
@@ -44,7 +44,7 @@ local function ends(q)
     h.token, h.mode = R.last_token(h["emq:tk"], h.processedOn)
     e.h = h
     e.refused = nil
-    if not v[1] or h["emq:stage"] then
+    if not v[1] then
       e.refused = NOT_FOUND
     elseif e.token ~= "" then
       if not R.owns(q, e.id, e.token, lock, h["emq:tk"], h.processedOn) then

@@ -190,24 +190,24 @@ local function flaw_at(place, id, score)
   return nil
 end
 
--- A stage that may still be published, or is being so.
-local function stage_lives(mark)
-  local born, key = string.match(mark, "^(%d+) %d+ (.*)$")
+-- Of a job of a stage that won't be published any more, nor is being so.
+local function flaw_of_staged(id)
+  local mark = try_record("HGET", X .. "staged:" .. id, "emq:stage")
+  local born, key = string.match(type(mark) == "string" and mark or "", "^(%d+) %d+ (.*)$")
   if not born then
-    return false
+    return "staged"
   end
   local first = try("LINDEX", key, "0")
-  return type(first) == "table" or first == "b" .. born or try("EXISTS", key .. ":" .. born) ~= 0
+  local lives = type(first) == "table" or first == "b" .. born or try("EXISTS", key .. ":" .. born) ~= 0
+  return not lives and "staged" or nil
 end
 
 local function flaw_of_hash(rest)
   local key = B .. rest
-  local h = call("HMGET", key, "data", "timestamp", "emq:stage", "every", "pattern", "ic")
-  if h[3] then
-    return not stage_lives(h[3]) and "staged" or nil, rest
-  elseif string.sub(rest, 1, 7) == "repeat:" and not h[2] and (h[4] or h[5]) then -- its jobs have a timestamp
+  local h = call("HMGET", key, "data", "timestamp", "every", "pattern", "ic")
+  if string.sub(rest, 1, 7) == "repeat:" and not h[2] and (h[3] or h[4]) then -- its jobs have a timestamp
     local flaw = not call("ZSCORE", B .. "repeat", string.sub(rest, 8)) and "scheduler" or
-                 h[6] and not (is_count(h[6]) and tonumber(h[6]) >= 1) and "iterations" or nil
+                 h[5] and not (is_count(h[5]) and tonumber(h[5]) >= 1) and "iterations" or nil
     return flaw, "", string.sub(rest, 8)
   elseif h[1] or h[2] then
     return nil, rest, true

@@ -52,16 +52,19 @@ local function stage_lives(since, of)
   return call("LINDEX", of, "0") == "b" .. since or call("LLEN", of .. ":" .. since) > 1
 end
 
--- The state of a job whose hash is there; 0 = staged. By elimination: `wait` may be long and is
+-- The stage that has a record for an id, and when that began; it may have ended. nil: none has.
+local function stage_of(q, id)
+  local since, of = string.match(call("HGET", q.x .. "staged:" .. id, "emq:stage") or "", "^(%d+) %d+ (.*)$")
+  return of, since
+end
+
+-- The state of a job whose hash is there. By elimination: `wait` may be long and is
 -- never searched.
 local function state_of(q, id)
   local key = q.b .. id
-  local h = call("HMGET", key, "emq:stage", "finishedOn", "processedOn")
+  local h = call("HMGET", key, "finishedOn", "processedOn")
   flush(q)
   if h[1] then
-    return 0
-  end
-  if h[2] then
     if call("ZSCORE", q.b .. "completed", id) then
       return COMPLETED
     elseif call("ZSCORE", q.b .. "failed", id) then
@@ -72,7 +75,7 @@ local function state_of(q, id)
     return DELAYED
   elseif call("ZSCORE", q.b .. "prioritized", id) then
     return PRIORITIZED
-  elseif h[3] and in_active(q, id) then
+  elseif h[2] and in_active(q, id) then
     return ACTIVE
   elseif call("ZSCORE", q.b .. "waiting-children", id) then
     return WAITING_CHILDREN
@@ -110,7 +113,7 @@ local TEXT_LOCK_ENDED = "the lock had ended"
 local TEXT_DAMAGED = "undecodable: the data of this record is missing or of no known kind"
 
 -- Stores a new job: id, name, data, opts, timestamp, delay, priority as text or number, and if there
--- parentKey, parent, rjk, deid, group, enc, stage.
+-- parentKey, parent, rjk, deid, group, enc, stage; at j.key if it has one.
 local OPTIONAL = {"parentKey", "parent", "rjk", "deid", "emq:group", "emq:enc", "emq:stage"}
 local function store(q, j)
   local f = {"name", j.name, "data", j.data, "opts", j.opts, "timestamp", num(j.timestamp),
@@ -121,7 +124,7 @@ local function store(q, j)
       f[#f + 1] = j[name]
     end
   end
-  call("HSET", q.b .. j.id, unpack(f))
+  call("HSET", j.key or q.b .. j.id, unpack(f))
 end
 
 -- Puts a stored job in its first place and tells of it.

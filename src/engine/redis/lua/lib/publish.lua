@@ -28,7 +28,8 @@ local function publish_special(q, j)
 end
 
 -- Puts the job of a record in its place. tell: the stream has room for its events. Answers 1, or 0 when it
--- is not there any more: obliterated (what has the id then is another job), or dropped by dedup.
+-- is not there any more: obliterated (what has the id then is another job), its id given to another by somebody
+-- who knows of no stages, or dropped by dedup.
 local function publish_record(q, record, mark, tell)
   local j = {}
   if string.sub(record, 1, 1) == "-" then
@@ -38,8 +39,12 @@ local function publish_record(q, record, mark, tell)
     j.id, j.name, j.timestamp, j.delay, j.priority, j.lifo, j.dedup, j.parent_key =
       unpack(cmsgpack.unpack(string.sub(record, 2)))
   end
-  local key = q.b .. j.id
-  if call("HGET", key, "emq:stage") ~= mark then
+  local key, staged = q.b .. j.id, q.x .. "staged:" .. j.id
+  if call("HGET", staged, "emq:stage") ~= mark then
+    return 0
+  elseif call("RENAMENX", staged, key) == 0 then
+    call("DEL", staged)
+    event(q, "duplicated", "jobId", j.id)
     return 0
   end
   call("PERSIST", key)

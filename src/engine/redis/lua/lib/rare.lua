@@ -66,7 +66,7 @@ local function rare()
     promote_due = promote_due, finish = finish, own_opts = own_opts, stall = stall, owns = owns,
     last_token = last_token, in_active = in_active, state_of = state_of, history = history,
     place_delayed = place_delayed, limit_open = limit_open, limit_close = limit_close,
-    taken_again = taken_again, stage_lives = stage_lives,
+    taken_again = taken_again, stage_lives = stage_lives, stage_of = stage_of,
     AT_MOST_ONCE = TEXT_AT_MOST_ONCE, DAMAGED = TEXT_DAMAGED, CANCELLED = TEXT_CANCELLED,
   }
   return RARE

@@ -1,7 +1,7 @@
 -- What readers share: which state a job is in, and its hash with what is known beside.
 
 -- A job that can be seen, else nil: its flat hash, the bytes of its values, and what they say about
--- where it is. A staged one can't be seen; what has no timestamp is no job, but meta, a scheduler, or
+-- where it is. What has no timestamp is no job, but meta, a scheduler, or
 -- what somebody wrote into a record that was gone.
 local TELLS = {timestamp = true, finishedOn = true, processedOn = true, priority = true}
 local function read_job(b, id)
@@ -15,8 +15,6 @@ local function read_job(b, id)
     job.bytes = job.bytes + #value
     if TELLS[field] then
       job[field] = value
-    elseif field == "emq:stage" then
-      return nil
     end
   end
   return job.timestamp and job or nil

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stages beside BullMQ, who knows of none; how they are published.
+ */
+#include "redis/keys.h"
+
+static void stage_jobs(struct fx *t, const char *queue, size_t n)
+{
+    static struct emq__add_entry en[EMQ__BATCH_MAX];
+    static const struct emq__add_entry *list[EMQ__BATCH_MAX];
+    struct emq__add_req req = {.entries = list, .n = n, .stage = S("s")};
+    struct emq__add_res res;
+
+    for (size_t i = 0; i < n; i++) {
+        en[i] = fx_entry(queue, "x");
+        list[i] = &en[i];
+    }
+    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+}
+
+static emq_status publish(struct fx *t, int64_t *count)
+{
+    struct emq__publish_req req = {.prefix = FX_PREFIX, .stage = S("s")};
+    struct emq__publish_res res;
+    emq_status s = FX_CALL(t, publish, &req, &res);
+
+    *count = res.count;
+    return s;
+}
+
+/* What the first script of a publication does, by somebody who then dies. */
+static void begin_to_publish(struct fx *t)
+{
+    char born[40], head[60];
+
+    (void)snprintf(born, sizeof born, "%s", DO("LINDEX emq::emq::stage:s 0") + 1);
+    (void)snprintf(head, sizeof head, "c%s 0 0", born);
+    CHECK_DO("OK", "RENAME emq::emq::stage:s emq::emq::stage:s:%s", born);
+    CHECK_DO("OK", "LSET emq::emq::stage:s:%s 0 %s", born, head);
+}
+
+REDIS_TEST(a_publication_whose_publisher_died_is_ended_by_sweeps)
+{
+    int64_t count;
+
+    fx_unchecked(t);
+    stage_jobs(t, "q", 10);
+    stage_jobs(t, "r", EMQ__BATCH_MAX);
+    stage_jobs(t, "q", EMQ__BATCH_MAX);
+    begin_to_publish(t);
+    CHECK_STATUS(publish(t, &count), EMQ_NOT_FOUND);
+    for (int i = 0; sweep(t, "q", 3).more && i < 10; i++)
+        ;
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], EMQ__BATCH_MAX + 10);
+    CHECK_INT(stats(t, "r").count[EMQ_WAITING], EMQ__BATCH_MAX);
+    CHECK_INT(stats(t, "q").totals.added, EMQ__BATCH_MAX + 10);
+    CHECK_DO("0", "EXISTS emq::emq:q:stages emq::emq:r:stages");
+    struct emq__taken taken = take_n(t, "q", 20);
+    for (size_t i = 0; i < taken.n; i++)
+        CHECK_INT(strtol(taken.jobs[i]->id.ptr, NULL, 10), i + 1);
+}
+
+REDIS_TEST(an_id_is_taken_until_its_job_is_published_and_the_stage_may_have_a_successor)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    const struct emq__add_entry *list[] = {&en};
+    struct emq__add_req req = {.entries = list, .n = 1, .stage = S("s")};
+    struct emq__add_res res;
+    int64_t count;
+
+    fx_unchecked(t);
+    en.id = S("a");
+    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    begin_to_publish(t);
+    CHECK_STATUS(add_entry(t, en).outcome, EMQ_DUPLICATE);
+    advance(t, 1);
+    en.id = S("b");
+    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    CHECK_STATUS(res.added[0].outcome, EMQ_OK);
+    CHECK_STATUS(publish(t, &count), EMQ_OK);
+    CHECK_INT(count, 1);
+    sweep(t, "q", 3);
+    CHECK_IDS(t, "q", EMQ_WAITING, "b a");
+}
+
+REDIS_TEST(a_large_publication_tells_of_all_jobs_of_a_small_queue_and_the_last_of_a_large_one)
+{
+    int64_t count;
+
+    fx_unchecked(t);
+    must_meta(t, "r", "opts.maxLenEvents", "500");
+    stage_jobs(t, "q", 10);
+    for (int i = 0; i < 3; i++)
+        stage_jobs(t, "r", EMQ__BATCH_MAX);
+    CHECK_STATUS(publish(t, &count), EMQ_OK);
+    CHECK_INT(count, 3 * EMQ__BATCH_MAX + 10);
+    CHECK_DO("20", "XLEN emq:q:events");
+    CHECK(strtol(DO("XLEN emq:r:events"), NULL, 10) >= 500);
+    CHECK_HAS(last_event(t, "r", "waiting"), "\"jobId\":\"3000\"");
+}
+
+/* BullMQ's removeOrphanedJobs() removes what looks like the record of a job and stands nowhere. */
+REDIS_TEST(a_job_of_a_stage_has_no_key_that_a_job_of_bullmq_could_have)
+{
+    int64_t count;
+
+    fx_unchecked(t);
+    stage_jobs(t, "q", 3);
+    CHECK_DO("emq:q:id", "KEYS emq:q:*");
+    CHECK_DO("3", "EXISTS emq::emq:q:staged:1 emq::emq:q:staged:2 emq::emq:q:staged:3");
+    CHECK_STATUS(publish(t, &count), EMQ_OK);
+    CHECK_INT(count, 3);
+    CHECK_DO("0", "EXISTS emq::emq:q:staged:1 emq::emq:q:staged:2 emq::emq:q:staged:3");
+    CHECK_DO("-1", "PTTL emq:q:1");
+    CHECK_DO("0", "HEXISTS emq:q:1 emq:stage");
+}
+
+REDIS_TEST(an_id_of_a_stage_that_bullmq_gives_away_meanwhile_stays_with_its_job)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    const struct emq__add_entry *list[] = {&en};
+    struct emq__add_req req = {.entries = list, .n = 1, .stage = S("s")};
+    struct emq__add_res res;
+    int64_t count;
+
+    fx_unchecked(t);
+    en.id = S("a");
+    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    DO("HSET emq:q:a name theirs data {} opts {} timestamp 1700000000000 delay 0 priority 0");
+    DO("LPUSH emq:q:wait a");
+    CHECK_STATUS(publish(t, &count), EMQ_OK);
+    CHECK_INT(count, 0);
+    CHECK_IDS(t, "q", EMQ_WAITING, "a");
+    CHECK_DO("theirs", "HGET emq:q:a name");
+    CHECK_DO("0", "EXISTS emq::emq:q:staged:a");
+    CHECK_HAS(last_event(t, "q", "duplicated"), "\"jobId\":\"a\"");
+}
+
+REDIS_TEST(a_job_of_the_counter_does_not_get_the_number_that_a_stage_holds)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    const struct emq__add_entry *list[] = {&en};
+    struct emq__add_req req = {.entries = list, .n = 1, .stage = S("s")};
+    struct emq__add_res res;
+    int64_t count;
+
+    fx_unchecked(t);
+    en.id = S("3");
+    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK); /* counts 1 */
+    must_add(t, "q", "x");                             /* 2 */
+    must_add(t, "q", "x");                             /* not 3 */
+    CHECK_STATUS(publish(t, &count), EMQ_OK);
+    CHECK_INT(count, 1);
+    CHECK_IDS(t, "q", EMQ_WAITING, "2 4 3");
+}
