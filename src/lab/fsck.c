@@ -110,12 +110,13 @@ static emq_status second_look(struct check *k, emq_error *err)
 /* Has this finding been told in an earlier round? */
 static bool told(struct check *k, const struct suspect *x)
 {
-    emq_str key =
-        emq__arena_printf(&k->mem, "%.*s %.*s", EMQ_STR_ARG(x->is.flaw), EMQ_STR_ARG(x->is.key));
+    emq_str key = emq__arena_printf(&k->mem, "%.*s %.*s %.*s", EMQ_STR_ARG(x->is.flaw),
+                                    EMQ_STR_ARG(x->is.id), EMQ_STR_ARG(x->is.key));
 
-    if (!key.ptr || emq__map_get(&k->told, key))
+    if (key.ptr && emq__map_get(&k->told, key))
         return true;
-    (void)emq__map_put(&k->told, key, k);
+    if (key.ptr) /* without memory it is told twice */
+        (void)emq__map_put(&k->told, key, k);
     return false;
 }
 

@@ -153,6 +153,8 @@ number      | next   | redis HSET emq:q:next timestamp abc
 number      | broke  | redis HSET emq:q:broke stc abc
 unfinished  | next   | redis HSET emq:q:next finishedOn 5
 due         | late   | redis ZADD emq:q:delayed 1795967113513 late
+due         | late   | redis ZADD emq:q:delayed -1 late
+due         | late   | redis ZADD emq:q:delayed inf late
 priority    | urgent | redis ZADD emq:q:prioritized 38654705665 urgent
 priority    | urgent | redis HDEL emq:q:urgent priority
 finished    | done   | redis ZADD emq:q:completed 17 done
@@ -278,9 +280,32 @@ P
     redis HSET emq:q:repeat:goes:5 name n data 1 opts {} timestamp 5
     redis RPUSH emq:q:wait repeat:goes:5
     redis ZADD emq:q:did:unsuccessful 1 emq:q:a
+    redis HSET emq:q:parent name n data 1 opts {} timestamp 5
+    redis ZADD emq:q:waiting-children 1 parent
+    redis SADD emq:q:parent:dependencies emq:q:a
+    redis HSET emq:q:parent:processed c 1
+    redis HSET emq:q:parent:failed c no
     expect 1 emq fsck --wait 0 --repair --json
     is "$(jq -r '.flaw + " " + .id + " " + .outcome' <<<"$output" | sort | tr '\n' ',')" \
-        "in-vain did not repairable,opts a not repairable,setting  not repairable,unscheduled repeat:stops:5 not repairable,"
+        "child-ends parent not repairable,in-vain did not repairable,opts a not repairable,setting  not repairable,unscheduled repeat:stops:5 not repairable,"
+}
+
+@test "each job of a flaw is told, and each setting" {
+    for i in 1 2 3; do emq add q 1 --id "j$i" >/dev/null; done
+    if on_server; then
+        redis RPUSH emq:q:wait g1 g2 g3
+        redis SADD emq:q:stalled j1 j2 j3
+        redis HSET emq:q:meta concurrency abc max abc
+        expected="ghost g1,ghost g2,ghost g3,mark j1,mark j2,mark j3,setting ,setting ,"
+    else
+        sqlite3 queue.db "UPDATE emq_job SET priority = 7;
+            INSERT INTO emq_meta VALUES (1, 'concurrency', 'abc'), (1, 'max', 'abc')"
+        expected="line j1,line j2,line j3,setting ,setting ,"
+    fi
+    expect 1 emq fsck --wait 0 --json
+    is "$(jq -r '.flaw + " " + .id' <<<"$output" | sort | tr '\n' ',')" "$expected"
+    expect 1 emq fsck --wait 0 --repair
+    says "$(($(tr -dc , <<<"$expected" | wc -c) - 2)) repaired"
 }
 
 @test "server: a queue without settings is found and repaired, with what is in it" {

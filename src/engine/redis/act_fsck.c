@@ -35,6 +35,7 @@ static const struct flaw {
     {"child-ended", "it waits for a child that has ended", "it is told so"},
     {"child-twice", "it waits for a child whose end it has been told",
      "that end is forgotten: the child has not ended"},
+    {"child-ends", "it has been told two ends of one child", NULL},
     {"in-vain", "it completed, with a child whose failure fails it", NULL},
     {"unlinked", "its parent waits for others, but not for it", "it waits for it too"},
     {"twice", "it stands in more than one place", "it stays in one"},

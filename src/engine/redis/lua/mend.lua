@@ -2,7 +2,7 @@
 -- KEYS[1]  the queue's meta key
 -- ARGV[4]  its flaw
 -- ARGV[5]  the job
--- ARGV[6]  its key: "at <place>", "key <what is behind B>", "staged", "event <id>", "type <key>", "queue", "twice",
+-- ARGV[6]  its key: "at <place>", "key <what is behind B>", "staged", "event <id>", "type <key>", "queue <what>", "twice",
 --          "nowhere", "counter <number>"
 -- ARGV[7]  1 = repair
 -- reply    {now_ms, 1 = it is broken}
@@ -53,7 +53,7 @@ local function look()
   end
   local flaws = flaws_of_queue()
   for i = 1, #flaws, 3 do
-    if flaws[i] == flaw and flaws[i + 1] == id then
+    if flaws[i] == flaw and flaws[i + 1] == id and flaws[i + 2] == rest then
       return true
     end
   end
@@ -128,6 +128,15 @@ local function rescore_priority()
     call("ZREM", B .. "prioritized", id)
     place_line(q, id, 0, false)
   end
+end
+
+local function correct_due()
+  local due = tonumber(call("ZSCORE", B .. "delayed", id))
+  if due < 1e12 or due >= 1e13 then -- not a time in ms
+    local h = call("HMGET", key, "timestamp", "delay")
+    due = (tonumber(h[1]) or now_ms) + (tonumber(h[2] or 0) or 0)
+  end
+  call("ZADD", B .. "delayed", num(due * 4096), id)
 end
 
 local function correct_end()
@@ -217,7 +226,7 @@ local REPAIR = {
   end,
   record = default_fields,
   unfinished = function() call("HDEL", key, "finishedOn") end,
-  due = function() call("ZADD", B .. "delayed", num(tonumber(call("ZSCORE", B .. "delayed", id)) * 4096), id) end,
+  due = correct_due,
   priority = rescore_priority,
   finished = correct_end,
   result = function()

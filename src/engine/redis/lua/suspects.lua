@@ -77,7 +77,7 @@ elseif what == "keys" then
 elseif what == "queue" then
   local flaws = flaws_of_queue()
   for i = 1, #flaws, 3 do
-    add(flaws[i], flaws[i + 1], "queue", flaws[i + 2])
+    add(flaws[i], flaws[i + 1], "queue " .. flaws[i + 2], flaws[i + 2])
   end
 else
   look_at_events()

@@ -104,6 +104,26 @@ local function vain_child(key)
   end
 end
 
+-- The flaw of the first child with two ends, and the child.
+local function twice_ended(key)
+  local failed, unsuccessful = try_record("HKEYS", key .. ":failed"), try_record("ZRANGE", key .. ":unsuccessful", 0, 999)
+  for i = 1, math.min(#failed, 1000) do
+    if try_record("HEXISTS", key .. ":processed", failed[i]) == 1 then
+      return "child-ends", failed[i]
+    end
+  end
+  for _, child in ipairs(unsuccessful) do
+    if try_record("HEXISTS", key .. ":processed", child) == 1 or try_record("HEXISTS", key .. ":failed", child) == 1 then
+      return "child-ends", child
+    end
+  end
+end
+
+-- Not a time in ms, nor one that BullMQ never looks for.
+local function is_due(score)
+  return score >= 0 and score < 4096 * 8.64e15 and not (score >= 1e12 and score < 1e13)
+end
+
 local function flaw_of_active(id, tk)
   local key = B .. id .. ":lock"
   local lock = try_record("GET", key)
@@ -130,8 +150,9 @@ local function flaw_of_finished(place, id, finished_on, score)
     if not (value and is_json(value)) then
       return "result"
     end
-    local failed = try_record("ZRANGE", key .. ":unsuccessful", 0, 0)
-    return type(failed[1]) == "string" and "in-vain" or nil, failed[1]
+    -- One that was retried afterwards may have failed since.
+    local first = try_record("ZRANGE", key .. ":unsuccessful", 0, 0, "WITHSCORES")
+    return (tonumber(first[2]) or at) < at and "in-vain" or nil, first[1]
   elseif call("HEXISTS", key, "failedReason") == 0 then
     return "reason"
   end
@@ -174,7 +195,7 @@ local function flaw_at(place, id, score)
   elseif place == "active" then
     return flaw_of_active(id, h[6])
   elseif place == "delayed" then
-    return score >= 1e12 and score < 1e13 and "due" or nil
+    return not is_due(score) and "due" or nil
   elseif place == "prioritized" then
     local priority = floor(score / 4294967296)
     return (priority < 1 or priority ~= tonumber(h[5] or 0)) and "priority" or nil
@@ -184,7 +205,11 @@ local function flaw_at(place, id, score)
       return "parent"
     end
     if n > 0 then
-      return vain_child(key)
+      local is, child = vain_child(key)
+      if not is then
+        return twice_ended(key)
+      end
+      return is, child
     end
   end
   return nil
