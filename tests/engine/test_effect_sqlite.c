@@ -5,7 +5,9 @@
  */
 #include "effect_sqlite.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
+#include "engine/sqlite/effect_text.h"
 
 #include <unistd.h>
 
@@ -131,6 +133,51 @@ EFFECT_TEST(a_statement_that_does_not_end_is_ended_by_the_limit)
 
     CHECK_STATUS(effect_fn(t, j, run_script, &s, 20, EMQ_OK).outcome, EMQ_TIMEOUT);
     check_untouched(t, j);
+}
+
+static int insert_on_and_on(sqlite3 *db, void *arg)
+{
+    int rc = SQLITE_OK;
+
+    (void)arg;
+    while (rc == SQLITE_OK)
+        rc = sqlite3_exec(db, INSERT, NULL, NULL, NULL);
+    return rc;
+}
+
+EFFECT_TEST(short_statements_that_do_not_end_are_ended_by_the_limit)
+{
+    struct emq__job *j = start_with_table(t);
+
+    CHECK_STATUS(effect_fn(t, j, insert_on_and_on, NULL, 20, EMQ_OK).outcome, EMQ_TIMEOUT);
+    check_untouched(t, j);
+}
+
+/* The largest piece of memory that SQLite asked for. */
+static int run_text_watched(sqlite3 *db, void *arg)
+{
+    char problem[200];
+    int statements, now, *largest = arg;
+    struct emq__buf text;
+
+    emq__buf_init(&text, SIZE_MAX);
+    for (int i = 0; i < 10000; i++)
+        emq__buf_printf(&text, "%s;\n", INSERT);
+    (void)sqlite3_status(SQLITE_STATUS_MALLOC_SIZE, &now, largest, 1);
+    int rc = emq__sqlite_run_text(db, emq__buf_view(&text), &statements, problem, sizeof problem);
+    (void)sqlite3_status(SQLITE_STATUS_MALLOC_SIZE, &now, largest, 0);
+    CHECK_INT(statements, 10000);
+    emq__buf_free(&text);
+    return rc;
+}
+
+EFFECT_TEST(a_long_text_is_not_copied_for_each_of_its_statements)
+{
+    struct emq__job *j = start_with_table(t);
+    int largest = 0;
+
+    CHECK_STATUS(effect_fn(t, j, run_text_watched, &largest, 60000, EMQ_OK).outcome, EMQ_OK);
+    CHECK(largest > 0 && largest < 200000);
 }
 
 /* ---- whose job it is ------------------------------------------------------------------------------ */

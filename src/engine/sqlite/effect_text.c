@@ -10,7 +10,6 @@
 int emq__sqlite_run_text(struct sqlite3 *db, emq_str sql, int *statements, char *problem,
                          size_t cap)
 {
-    const char *at = sql.ptr, *end = sql.ptr + sql.len;
     int rc = SQLITE_OK, n = 0;
 
     if (sql.len > INT_MAX || memchr(sql.ptr, 0, sql.len)) {
@@ -18,9 +17,18 @@ int emq__sqlite_run_text(struct sqlite3 *db, emq_str sql, int *statements, char 
                        sql.len > INT_MAX ? "more than 2 GiB" : "a NUL byte");
         return SQLITE_ERROR;
     }
-    while (rc == SQLITE_OK && at < end) {
+    /* SQLite copies the rest of a text that is not terminated for each of its statements. */
+    char *text = malloc(sql.len + 1);
+    if (!text) {
+        (void)snprintf(problem, cap, "out of memory");
+        return SQLITE_NOMEM;
+    }
+    if (sql.len)
+        memcpy(text, sql.ptr, sql.len);
+    text[sql.len] = 0;
+    for (const char *at = text; rc == SQLITE_OK && *at;) {
         sqlite3_stmt *st = NULL;
-        rc = sqlite3_prepare_v2(db, at, (int)(end - at), &st, &at);
+        rc = sqlite3_prepare_v2(db, at, -1, &st, &at);
         n += st || rc != SQLITE_OK ? 1 : 0;
         if (rc == SQLITE_OK && !st)
             continue; /* white space, a comment */
@@ -33,6 +41,7 @@ int emq__sqlite_run_text(struct sqlite3 *db, emq_str sql, int *statements, char 
             (void)snprintf(problem, cap, "statement %d: %s", n, sqlite3_errmsg(db));
         (void)sqlite3_finalize(st);
     }
+    free(text);
     *statements = n;
     return rc;
 }
