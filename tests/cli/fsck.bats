@@ -104,6 +104,7 @@ twin        | after | UPDATE emq_job SET ord2 = (SELECT ord2 FROM emq_job WHERE 
 lock        | held  | UPDATE emq_job SET lock_end = 9000000000000000 WHERE id = 'held'
 once        | held  | UPDATE emq_job SET mode = 1 WHERE id = 'held'
 held        | next  | UPDATE emq_job SET cancel = 1 WHERE id = 'next'
+reason      | broke | UPDATE emq_job SET failed_reason = NULL WHERE id = 'broke'
 deferred    | broke | UPDATE emq_job SET deferred = 'later' WHERE id = 'broke'
 attempts    | broke | UPDATE emq_job SET attempts_made = 9 WHERE id = 'broke'
 stalled     | held  | UPDATE emq_job SET lock_end = 1 WHERE id = 'held'
@@ -383,13 +384,15 @@ P
 
 @test "sqlite: what only who set it can set again is told and left" {
     on_server && skip "of the embedded store"
-    emq add q 1 --id a >/dev/null
-    sqlite3 queue.db "INSERT INTO emq_meta VALUES (1, 'concurrency', 'abc');
+    for id in did a child; do emq add q 1 --id $id >/dev/null; done
+    emq work q --max-jobs 1 --quiet -- true
+    sqlite3 queue.db "UPDATE emq_job SET result_kind = 55 WHERE id = 'did';
+        UPDATE emq_job SET parent = '{bad' WHERE id = 'child'; INSERT INTO emq_meta VALUES (1, 'concurrency', 'abc');
         INSERT INTO emq_marker VALUES (1, 'a', 5, 'mail', 7, 't', '', 1, 0, 9000000000000, 0, NULL);
         CREATE TRIGGER mine AFTER UPDATE ON emq_job BEGIN SELECT 1; END"
     expect 1 emq fsck --wait 0 --repair --json
     is "$(jq -r '.flaw + " " + (.id // "") + " " + .outcome' <<<"$output" | sort | tr '\n' ',')" \
-        "effect a not repairable,setting  not repairable,trigger  not repairable,"
+        "effect a not repairable,record child not repairable,result did not repairable,setting  not repairable,trigger  not repairable,"
     [[ $output == *"mine on emq_job"* ]]
 }
 

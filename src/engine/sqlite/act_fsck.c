@@ -15,7 +15,7 @@ enum { JOBS = 10000, SUSPECTS_MAX = 10000 };
 static const struct sq_flaw flaws[] = {
     {"state", "its state is no state", "it goes to where its record says"},
     {"staged", "it is staged, but its stage is gone", "it goes into its line"},
-    {"record", "its id, name, options or creation time are not valid", NULL},
+    {"record", "its id, name, options, parent or creation time are not valid", NULL},
     {"data", "its data is gone or of no known kind: a take fails it and never runs it", NULL},
     {"side", "what it says of its payloads, logs, children or history is not what is there",
      "it says what is there"},
@@ -28,6 +28,8 @@ static const struct sq_flaw flaws[] = {
     {"lock", "its lock never ends", "its lock ends now"},
     {"once", "it is held at-most-once, but would be run again", "it will not be run again"},
     {"held", "it is not active, but held", "it is not held"},
+    {"reason", "it failed without a reason", "it gets one"},
+    {"result", "its result is of no known kind", NULL},
     {"deferred", "it is finished, with a failure still to come", "the failure is dropped"},
     {"attempts", "its attempts contradict each other", "they are corrected"},
     {"stalled", "its lock has ended, and no sweep took it back",

@@ -134,10 +134,11 @@ static emq_status repair_job(struct sq_tx *tx, struct sq_queue *q, const struct 
     static const struct {
         const char *flaw;
         enum sq_sql sql;
-    } plain[] = {{"side", SQ_SQL_mend_side},         {"finished", SQ_SQL_mend_finished},
-                 {"place", SQ_SQL_mend_place},       {"lock", SQ_SQL_mend_lock},
-                 {"once", SQ_SQL_mend_once},         {"held", SQ_SQL_mend_held},
-                 {"deferred", SQ_SQL_mend_deferred}, {"attempts", SQ_SQL_mend_attempts}};
+    } plain[] = {{"side", SQ_SQL_mend_side},        {"finished", SQ_SQL_mend_finished},
+                 {"place", SQ_SQL_mend_place},      {"lock", SQ_SQL_mend_lock},
+                 {"once", SQ_SQL_mend_once},        {"held", SQ_SQL_mend_held},
+                 {"reason", SQ_SQL_mend_reason},    {"deferred", SQ_SQL_mend_deferred},
+                 {"attempts", SQ_SQL_mend_attempts}};
     emq_str flaw = m->req->suspect->flaw;
     struct sq_row row;
 

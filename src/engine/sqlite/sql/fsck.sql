@@ -13,7 +13,7 @@ SELECT * FROM (SELECT j.jid, j.id, CASE
     WHEN j.state NOT BETWEEN 1 AND 8 THEN 'state'
     WHEN j.state = 8 THEN CASE WHEN NOT EXISTS
         (SELECT 1 FROM emq_stage_queue AS s WHERE s.qid = j.qid AND s.sid = j.ord1) THEN 'staged' END
-    WHEN j.id = '' OR j.name = '' OR j.timestamp_at_ms <= 0 OR
+    WHEN j.id = '' OR j.name = '' OR j.timestamp_at_ms <= 0 OR NOT json_valid(coalesce(j.parent, '{}')) OR
         CASE WHEN json_valid(j.opts) THEN json_type(j.opts) <> 'object' ELSE 1 END THEN 'record'
     WHEN j.data_kind NOT BETWEEN 1 AND 3 OR
         (j.data IS NULL AND NOT EXISTS (SELECT 1 FROM emq_data AS d WHERE d.jid = j.jid)) THEN 'data'
@@ -34,6 +34,8 @@ SELECT * FROM (SELECT j.jid, j.id, CASE
     WHEN j.state = 2 AND j.mode = 1 AND
         coalesce(j.deferred, '') <> 'at-most-once: the worker that took it died' THEN 'once'
     WHEN j.state <> 2 AND (j.mode <> 0 OR j.cancel <> 0) THEN 'held'
+    WHEN j.state = 7 AND j.failed_reason IS NULL THEN 'reason'
+    WHEN j.result_kind NOT BETWEEN 0 AND 3 THEN 'result'
     WHEN j.state IN (6, 7) AND coalesce(j.deferred, '') <> '' THEN 'deferred'
     WHEN j.attempts_made < 0 OR j.stalled < 0 OR j.attempts_made > j.attempts_started OR
         (j.state = 2 AND (j.attempts_started < 1 OR j.processed_at_ms <= 0)) THEN 'attempts'
@@ -221,6 +223,9 @@ UPDATE emq_job SET deferred = 'at-most-once: the worker that took it died' WHERE
 
 -- name: mend_held
 UPDATE emq_job SET mode = 0, cancel = 0 WHERE jid = ?1;
+
+-- name: mend_reason
+UPDATE emq_job SET failed_reason = 'unknown: the reason was lost' WHERE jid = ?1;
 
 -- name: mend_deferred
 UPDATE emq_job SET deferred = NULL WHERE jid = ?1;
