@@ -210,8 +210,10 @@ static emq_verdict make_inside(struct actor *a, emq_job *job)
 {
     emq_error err = {0};
 
-    if (a->r.fault == LAB_SERVER)
+    if (a->r.fault == LAB_SERVER) {
+        strike(a, EMQ__P2);
         strike(a, EMQ__P3);
+    }
     emq_status s = lab_effect_commit(&a->ledger, job, &err);
     if (emq__is_failure(s))
         return tell("the transaction", &err);

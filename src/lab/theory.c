@@ -48,7 +48,7 @@ static unsigned points_of(enum lab_fault fault)
     case LAB_LOST_REPLY: return P1 | P4;
     case LAB_FREEZE: return P1 | P2 | P3;
     case LAB_CHILD: return P2 | P3;
-    case LAB_SERVER: return P3;
+    case LAB_SERVER: return P2 | P3;
     case LAB_FAULTS: break;
     }
     return 0;

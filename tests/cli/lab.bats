@@ -153,7 +153,7 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
     export TMPDIR=$BOX
     expect 0 "$EMQ_DIR/tests/lib/with_server" redis bash -c server_test
     [[ $output == *"P3 "*"server"*"not run"* ]] || { echo "$output" >&2; return 1; }
-    says "1 not run"
+    says "2 not run"
 }
 
 @test "what a killed lab left on a server goes when its mark has ended, and nothing else" {
