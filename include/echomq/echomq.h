@@ -82,6 +82,10 @@ static inline emq_str emq_cstr(const char *text)
     X(CONFLICT, 11, "this effect was claimed with another payload")                \
     X(PARKED, 12, "an effect is in doubt; it waits for a decision")                \
     X(EFFECT_DONE, 13, "its effect is recorded as done: keep it, or redo it?")     \
+    X(PENDING_CHILDREN, 14, "not completed: children of the job are not done")     \
+    X(FAILED_CHILD, 15, "not completed: a child has failed, which fails the job")  \
+    X(NEXT_RUN, 16, "the job is the next run of a scheduler")                      \
+    X(CHILD_LOCKED, 17, "a child of the job is being worked on")                   \
     X(E_INVALID, -1, "an argument is outside its documented range")                \
     X(E_NOMEM, -2, "out of memory")                                                \
     X(E_STORE, -3, "the store failed")                                             \
@@ -430,7 +434,10 @@ typedef struct emq_settle_opts {
 
 /* Ends a hand-out. EMQ_OK, EMQ_LOST (the lock ended or belongs to another hand-out: nothing
  * changed), EMQ_NOT_FOUND, EMQ_WRONG_STATE (not active; or an at-most-once job was asked to go
- * back), failures. E_IN_DOUBT as of emq_add(). One act. */
+ * back), failures. E_IN_DOUBT as of emq_add(). One act.
+ * A parent of BullMQ's flows may not be COMPLETED, and stays active under its lock, while children of it are
+ * not done (EMQ_PENDING_CHILDREN: settle it as RETRY, or wait for them under the lock), or when one has failed
+ * that fails it (EMQ_FAILED_CHILD: settle it as FAILED). */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_settle(emq_client *c, emq_str queue, emq_str id,
                                                    emq_str token, const emq_settle_opts *opts,
                                                    emq_error *err);

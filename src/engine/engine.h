@@ -143,7 +143,9 @@ struct emq__settled {
     emq_status outcome; /* EMQ_OK, EMQ_LOST, EMQ_NOT_FOUND, EMQ_WRONG_STATE */
     int state;          /* after it; 0 = gone */
 };
-/* Each entry for itself. A job held at-most-once may not be retried or released: WRONG_STATE.
+/* Each entry for itself. A job held at-most-once may not be retried or released: WRONG_STATE. COMPLETED of a
+ * parent of BullMQ's flows changes nothing while its children are not all done, EMQ_PENDING_CHILDREN, or when one has
+ * failed that fails it, EMQ_FAILED_CHILD.
  * A job that was asked to stop does not go back: RETRY, RELEASE and STALLED end it failed,
  * EMQ__TEXT_CANCELLED. With `next` the same act then takes more. */
 struct emq__settle_req {
@@ -376,9 +378,8 @@ struct emq__effect_req {
 };
 struct emq__effect_res {
     int64_t now_ms;
-    emq_status
-        outcome; /* EMQ_OK, EMQ_LOST, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_FAILED, EMQ_TIMEOUT */
-    int state;   /* of the job after it */
+    emq_status outcome; /* of the settlement; EMQ_FAILED, EMQ_TIMEOUT */
+    int state;          /* of the job after it */
 };
 
 /* ---- a queue ----------------------------------------------------------------------------- */
