@@ -330,6 +330,8 @@ ECHOMQ_API emq_str emq_job_token(const emq_job *j); /* of a take or of claims; e
 ECHOMQ_API int emq_job_state(const emq_job *j);     /* an emq_state */
 ECHOMQ_API int64_t emq_job_fence(const emq_job *j); /* grows with each hand-out of the queue */
 ECHOMQ_API int32_t emq_job_priority(const emq_job *j);
+/* 1 = the next run of a BullMQ scheduler: emq_remove() and emq_cancel() refuse it. As of the read. */
+ECHOMQ_API int emq_job_is_next_run(const emq_job *j);
 ECHOMQ_API int32_t emq_job_attempts(const emq_job *j);      /* the limit */
 ECHOMQ_API int32_t emq_job_attempts_made(const emq_job *j); /* settled attempts */
 /* Hand-outs that were not given back: a release takes its own off again. */
@@ -518,8 +520,11 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_events(emq_client *c, emq_str queue,
 
 /* Each act on one job: EMQ_OK, EMQ_NOT_FOUND, failures. EMQ_WRONG_STATE: retry of a job that is not
  * finished, promote or set_delay of one that is not delayed, cancel of one that is finished.
- * EMQ_LOCKED: remove of an active job under a live lock; use cancel, or wait. set_priority of a job
- * that does not wait counts from its next return to the line. */
+ * EMQ_LOCKED: remove of an active job under a live lock; use cancel, or wait. EMQ_CHILD_LOCKED: remove of a
+ * parent below which one is; a parent takes its children along, in all queues. EMQ_NEXT_RUN: remove or cancel
+ * of the next run of a BullMQ scheduler, without which that would make no more: remove the scheduler, with
+ * BullMQ. The bulk forms pass over what is locked itself, and over next runs. set_priority of a job that does
+ * not wait counts from its next return to the line. */
 typedef enum emq_retry_flags {
     EMQ_RETRY_RESET_ATTEMPTS = 1, /* full budget and backoff from the start; else one more run */
     /* For a job with an effect that is recorded as done (effect.h); without one of them such a job is not

@@ -274,7 +274,7 @@ enum emq__change_kind {
     EMQ__CHANGE_PRIORITY,  /* any state; moves waiting and prioritized jobs */
     EMQ__CHANGE_PROMOTE,   /* delayed only */
     EMQ__CHANGE_RETRY,     /* completed or failed */
-    EMQ__CHANGE_REMOVE,    /* not under a live lock: LOCKED */
+    EMQ__CHANGE_REMOVE, /* not under a live lock: LOCKED; nor with a child that is: CHILD_LOCKED */
     EMQ__CHANGE_CANCEL /* active: flag for the owner; finished: WRONG_STATE; else failed "cancelled" */
 };
 /* RETRY of a job with a marker that is done. */
@@ -298,7 +298,8 @@ struct emq__change_req {
     size_t n;
     struct emq__change change;
 };
-/* Outcome per id: EMQ_OK, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_LOCKED, EMQ_EFFECT_DONE. */
+/* Outcome per id: EMQ_OK, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_LOCKED, EMQ_CHILD_LOCKED, EMQ_EFFECT_DONE;
+ * EMQ_NEXT_RUN: REMOVE or CANCEL of what BullMQ's scheduler needs for making its next one. */
 struct emq__change_res {
     int64_t now_ms;
     struct emq__settled *changed;
