@@ -82,6 +82,10 @@ static inline emq_str emq_cstr(const char *text)
     X(CONFLICT, 11, "this effect was claimed with another payload")                \
     X(PARKED, 12, "an effect is in doubt; it waits for a decision")                \
     X(EFFECT_DONE, 13, "its effect is recorded as done: keep it, or redo it?")     \
+    X(PENDING_CHILDREN, 14, "not completed: children of the job are not done")     \
+    X(FAILED_CHILD, 15, "not completed: a child has failed, which fails the job")  \
+    X(NEXT_RUN, 16, "the job is the next run of a scheduler")                      \
+    X(CHILD_LOCKED, 17, "a child of the job is being worked on")                   \
     X(E_INVALID, -1, "an argument is outside its documented range")                \
     X(E_NOMEM, -2, "out of memory")                                                \
     X(E_STORE, -3, "the store failed")                                             \
@@ -326,6 +330,8 @@ ECHOMQ_API emq_str emq_job_token(const emq_job *j); /* of a take or of claims; e
 ECHOMQ_API int emq_job_state(const emq_job *j);     /* an emq_state */
 ECHOMQ_API int64_t emq_job_fence(const emq_job *j); /* grows with each hand-out of the queue */
 ECHOMQ_API int32_t emq_job_priority(const emq_job *j);
+/* 1 = the next run of a BullMQ scheduler: emq_remove() and emq_cancel() refuse it. As of the read. */
+ECHOMQ_API int emq_job_is_next_run(const emq_job *j);
 ECHOMQ_API int32_t emq_job_attempts(const emq_job *j);      /* the limit */
 ECHOMQ_API int32_t emq_job_attempts_made(const emq_job *j); /* settled attempts */
 /* Hand-outs that were not given back: a release takes its own off again. */
@@ -430,7 +436,10 @@ typedef struct emq_settle_opts {
 
 /* Ends a hand-out. EMQ_OK, EMQ_LOST (the lock ended or belongs to another hand-out: nothing
  * changed), EMQ_NOT_FOUND, EMQ_WRONG_STATE (not active; or an at-most-once job was asked to go
- * back), failures. E_IN_DOUBT as of emq_add(). One act. */
+ * back), failures. E_IN_DOUBT as of emq_add(). One act.
+ * A parent of BullMQ's flows may not be COMPLETED, and stays active under its lock, while children of it are
+ * not done (EMQ_PENDING_CHILDREN: settle it as RETRY, or wait for them under the lock), or when one has failed
+ * that fails it (EMQ_FAILED_CHILD: settle it as FAILED). */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_settle(emq_client *c, emq_str queue, emq_str id,
                                                    emq_str token, const emq_settle_opts *opts,
                                                    emq_error *err);
@@ -511,8 +520,11 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_events(emq_client *c, emq_str queue,
 
 /* Each act on one job: EMQ_OK, EMQ_NOT_FOUND, failures. EMQ_WRONG_STATE: retry of a job that is not
  * finished, promote or set_delay of one that is not delayed, cancel of one that is finished.
- * EMQ_LOCKED: remove of an active job under a live lock; use cancel, or wait. set_priority of a job
- * that does not wait counts from its next return to the line. */
+ * EMQ_LOCKED: remove of an active job under a live lock; use cancel, or wait. EMQ_CHILD_LOCKED: remove of a
+ * parent below which one is; a parent takes its children along, in all queues. EMQ_NEXT_RUN: remove or cancel
+ * of the next run of a BullMQ scheduler, without which that would make no more: remove the scheduler, with
+ * BullMQ. The bulk forms pass over what is locked itself, and over next runs. set_priority of a job that does
+ * not wait counts from its next return to the line. */
 typedef enum emq_retry_flags {
     EMQ_RETRY_RESET_ATTEMPTS = 1, /* full budget and backoff from the start; else one more run */
     /* For a job with an effect that is recorded as done (effect.h); without one of them such a job is not

@@ -96,8 +96,9 @@ enum { EMQ_REDIS_COMMANDS_MAX = 100, EMQ_REDIS_COMMAND_BYTES_MAX = 1024 * 1024 }
  * of a later server; what the server's user may not do; memory. What fails so behind others ends the job as failed
  * for good, "partial effect: command N ...", which no retry by hand repeats unless it is told to (emq_retry()).
  *
- * EMQ_OK, EMQ_LOST, EMQ_E_INVALID (the text names the command; nothing happened), EMQ_FAILED (a partial
- * effect, the job has failed), failures. E_IN_DOUBT as of emq_settle(). One script. */
+ * EMQ_OK, EMQ_LOST, EMQ_PENDING_CHILDREN and EMQ_FAILED_CHILD as of emq_settle() (nothing happened),
+ * EMQ_E_INVALID (the text names the command; nothing happened), EMQ_FAILED (a partial effect, the job has
+ * failed), failures. E_IN_DOUBT as of emq_settle(). One script. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_effect_redis(emq_client *c, emq_job *job,
                                                          const emq_redis_command *const *commands,
                                                          size_t n, const emq_effect_opts *opts,

@@ -58,7 +58,11 @@ emq_class emq__class_of(emq_status s)
     case EMQ_LOCKED:
     case EMQ_CONFLICT:
     case EMQ_PARKED:
-    case EMQ_EFFECT_DONE: return EMQ_CLASS_NONE;
+    case EMQ_EFFECT_DONE:
+    case EMQ_PENDING_CHILDREN:
+    case EMQ_FAILED_CHILD:
+    case EMQ_NEXT_RUN:
+    case EMQ_CHILD_LOCKED: return EMQ_CLASS_NONE;
     case EMQ_E_UNAVAIL:
     case EMQ_E_BUSY:
     case EMQ_E_NOMEM:

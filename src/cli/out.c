@@ -107,7 +107,11 @@ int cli_exit_code(emq_status s)
     case EMQ_LOCKED:
     case EMQ_CONFLICT:
     case EMQ_PARKED:
-    case EMQ_EFFECT_DONE: return CLI_NO;
+    case EMQ_EFFECT_DONE:
+    case EMQ_PENDING_CHILDREN:
+    case EMQ_FAILED_CHILD:
+    case EMQ_NEXT_RUN:
+    case EMQ_CHILD_LOCKED: return CLI_NO;
     case EMQ_TIMEOUT: return CLI_TIMED_OUT;
     case EMQ_E_INVALID: return CLI_USAGE;
     case EMQ_E_STORE:

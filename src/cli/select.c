@@ -16,11 +16,30 @@ static bool allowed(const struct cli_act *act, int state)
     return false;
 }
 
-static const char *why_not(emq_status s)
+enum { WHY_MAX = EMQ_ID_MAX + 160 };
+
+/* The next run of a scheduler has the id "repeat:<scheduler>:<time>". */
+static const char *why_next_run(emq_str id, char text[WHY_MAX])
+{
+    static const size_t head = sizeof "repeat:" - 1;
+    size_t end = id.len;
+
+    while (end > head && id.ptr[end - 1] != ':')
+        end--;
+    (void)snprintf(text, WHY_MAX,
+                   "it is the next run of scheduler %.*s, which makes no more without it: remove "
+                   "the scheduler, with BullMQ, to end it",
+                   end > head ? (int)(end - 1 - head) : 0, id.ptr + (end > head ? head : 0));
+    return text;
+}
+
+static const char *why_not(emq_status s, emq_str id, char text[WHY_MAX])
 {
     switch ((int)s) {
     case EMQ_NOT_FOUND: return "no such job";
     case EMQ_LOCKED: return "it is being worked on: cancel it, or wait";
+    case EMQ_CHILD_LOCKED: return "a child of it is being worked on: cancel the child, or wait";
+    case EMQ_NEXT_RUN: return why_next_run(id, text);
     case EMQ_WRONG_STATE: return "its state does not allow this";
     case EMQ_EFFECT_DONE:
         return "its effect is recorded as done, or as done in part: --keep-effect, and the next "
@@ -30,15 +49,29 @@ static const char *why_not(emq_status s)
     }
 }
 
+struct stayed {
+    int64_t n;
+    struct emq__buf ids; /* text, or JSON strings */
+};
+
 /* What became of all of them. */
 struct tally {
-    int64_t done, asked, stayed;
-    struct emq__buf ids; /* of those that stayed: text, or JSON strings */
+    int64_t done, asked;
+    struct stayed locked, runs;
 };
 
 static bool only_asked(const struct cli_act *act, int state)
 {
     return act->asked && state == EMQ_ACTIVE;
+}
+
+static void say_stayed(const struct cli *cli, const struct stayed *s, const char *one,
+                       const char *more)
+{
+    if (s->n)
+        cli_say(cli, "%lld %s%s%.*s", (long long)s->n, s->n == 1 ? one : more,
+                cli->globals.verbose ? ": " : "", cli->globals.verbose ? (int)s->ids.len : 0,
+                s->ids.len ? s->ids.ptr : "");
 }
 
 static void say_tally(const struct cli *cli, const struct cli_act *act, const struct tally *t,
@@ -52,11 +85,11 @@ static void say_tally(const struct cli *cli, const struct cli_act *act, const st
     if (t->asked)
         cli_say(cli, "%lld active job%s %s%s", (long long)t->asked, t->asked == 1 ? "" : "s", would,
                 act->asked);
-    if (t->stayed)
-        cli_say(cli, "%lld active job%s, being worked on: cancel, or wait%s%.*s",
-                (long long)t->stayed, t->stayed == 1 ? " stays" : "s stay",
-                cli->globals.verbose ? ": " : "", cli->globals.verbose ? (int)t->ids.len : 0,
-                t->ids.len ? t->ids.ptr : "");
+    say_stayed(cli, &t->locked, "active job stays, being worked on: cancel, or wait",
+               "active jobs stay, being worked on: cancel, or wait");
+    say_stayed(cli, &t->runs,
+               "job stays, the next run of a scheduler: remove the scheduler, with BullMQ",
+               "jobs stay, the next runs of schedulers: remove the schedulers, with BullMQ");
 }
 
 static int print_tally(const struct cli *cli, const struct cli_act *act, const struct tally *t,
@@ -69,10 +102,13 @@ static int print_tally(const struct cli *cli, const struct cli_act *act, const s
     emq__json_i64_member(&b, "count", t->done);
     if (act->asked)
         emq__json_i64_member(&b, act->key, t->asked);
-    if (act->spares_locked) {
+    if (act->spares_locked || t->runs.n) {
         emq__json_key(&b, "stayed");
         emq__buf_char(&b, '[');
-        emq__buf_add(&b, t->ids.ptr, t->ids.len);
+        emq__buf_add(&b, t->locked.ids.ptr, t->locked.ids.len);
+        if (t->locked.n && t->runs.n)
+            emq__buf_char(&b, ',');
+        emq__buf_add(&b, t->runs.ids.ptr, t->runs.ids.len);
         emq__buf_char(&b, ']');
     }
     if (dry_run)
@@ -84,18 +120,20 @@ static int print_tally(const struct cli *cli, const struct cli_act *act, const s
 static int report(const struct cli *cli, const struct cli_act *act, emq_str id, emq_status s,
                   int state)
 {
+    char why[WHY_MAX];
     struct emq__buf b;
+
     if (s == EMQ_OK)
         return cli_done(cli, "id", id, only_asked(act, state) ? act->asked : act->done);
     if (!cli->globals.json && s == EMQ_NOT_FOUND)
         return cli_error(cli, CLI_NO, "queue %s has no job %.*s", cli->args.words[0],
                          EMQ_STR_ARG(id));
     if (!cli->globals.json)
-        return cli_error(cli, CLI_NO, "job %.*s: %s", EMQ_STR_ARG(id), why_not(s));
+        return cli_error(cli, CLI_NO, "job %.*s: %s", EMQ_STR_ARG(id), why_not(s, id, why));
     cli_json_begin(&b);
     cli_json_str(&b, "id", id);
     cli_json_str(&b, "outcome", emq_cstr("refused"));
-    cli_json_str(&b, "reason", emq_cstr(why_not(s)));
+    cli_json_str(&b, "reason", emq_cstr(why_not(s, id, why)));
     int code = cli_json_end(cli, &b);
     return code == CLI_OK ? CLI_NO : code;
 }
@@ -119,6 +157,8 @@ static emq_status would_one(struct cli *cli, const struct cli_act *act, emq_str 
         s = EMQ_WRONG_STATE;
     if (s == EMQ_OK && act->may)
         s = act->may(cli, job, err);
+    if (s == EMQ_OK && act->spares_next_runs && emq_job_is_next_run(job))
+        s = EMQ_NEXT_RUN;
     if (s == EMQ_OK && act->spares_locked)
         s = emq_stats(cli->client, queue, &stats, err);
     if (s == EMQ_OK && spared(act, job, stats.now_ms))
@@ -128,9 +168,9 @@ static emq_status would_one(struct cli *cli, const struct cli_act *act, emq_str 
     return s;
 }
 
-static void add_stayed(const struct cli *cli, struct tally *t, emq_str id)
+static void add_stayed(const struct cli *cli, struct stayed *t, emq_str id)
 {
-    if (t->stayed++)
+    if (t->n++)
         emq__buf_text(&t->ids, cli->globals.json ? "," : ", ");
     if (cli->globals.json)
         emq__json_quote(&t->ids, id);
@@ -147,13 +187,19 @@ struct look {
     emq_error *err;
 };
 
-/* The active jobs: those that stay, and, of a dry run, how many do not: those without a living lock. */
-static emq_status see_active(const struct look *l, const emq_job *job, int64_t now_ms)
+/* Those that stay: next runs, and active jobs, of a dry run those with a living lock; and, of a dry run, how many do
+ * not. */
+static emq_status see_spared(const struct look *l, const emq_job *job, int64_t now_ms)
 {
-    if (l->dry_run && !spared(l->act, job, now_ms))
-        l->tally->done++;
-    else
-        add_stayed(l->cli, l->tally, emq_job_id(job));
+    struct tally *t = l->tally;
+    int state = emq_job_state(job);
+
+    if (emq_job_is_next_run(job))
+        add_stayed(l->cli, &t->runs, emq_job_id(job));
+    else if (l->dry_run && !spared(l->act, job, now_ms))
+        ++*(only_asked(l->act, state) ? &t->asked : &t->done);
+    else if (l->act->spares_locked && state == EMQ_ACTIVE)
+        add_stayed(l->cli, &t->locked, emq_job_id(job));
     return EMQ_OK;
 }
 
@@ -186,6 +232,7 @@ static emq_status look_at(const struct look *l, emq_str queue, int state,
             s = see(l, emq_list_job(page, i), stats.now_ms);
         if (s != EMQ_OK)
             break;
+        o.offset += (int64_t)n - (o.after_id.len == 0);
         o.after_id = emq_job_id(emq_list_job(page, n - 1));
         emq_list_free(last);
         last = page;
@@ -229,7 +276,6 @@ static emq_status act_on_state(struct cli *cli, const struct cli_act *act, emq_s
     int64_t count = 0, refused = 0;
     const struct look l = {cli, act, dry_run, t, &refused, err};
     emq_queue_stats stats = {.size = sizeof stats};
-    bool spares = act->spares_locked && state == EMQ_ACTIVE;
     emq_status s = EMQ_OK;
 
     if (!dry_run) {
@@ -238,12 +284,12 @@ static emq_status act_on_state(struct cli *cli, const struct cli_act *act, emq_s
         s = look_at(&l, queue, state, see_allowed);
         if (s == EMQ_OK && refused > 0)
             act->stay(cli, state, refused);
-    } else if (!spares) {
+    } else if (!act->spares_next_runs) {
         s = emq_stats(cli->client, queue, &stats, err);
         count = stats.count[state];
     }
     *(only_asked(act, state) ? &t->asked : &t->done) += count;
-    return s == EMQ_OK && spares ? look_at(&l, queue, state, see_active) : s;
+    return s == EMQ_OK && act->spares_next_runs ? look_at(&l, queue, state, see_spared) : s;
 }
 
 static int act_on_states(struct cli *cli, const struct cli_act *act, emq_str queue,
@@ -255,20 +301,22 @@ static int act_on_states(struct cli *cli, const struct cli_act *act, emq_str que
     emq_status s = EMQ_OK;
     int code = CLI_OK;
 
-    emq__buf_init(&t.ids, SIZE_MAX / 2);
+    emq__buf_init(&t.locked.ids, SIZE_MAX / 2);
+    emq__buf_init(&t.runs.ids, SIZE_MAX / 2);
     for (const int *state = sel->state ? given : act->states; *state && s == EMQ_OK; state++)
         s = act_on_state(cli, act, queue, *state, sel->dry_run, &t, &err);
     if (s != EMQ_OK) {
         if (!sel->dry_run && t.done + t.asked > 0)
             say_tally(cli, act, &t, false); /* it stays done */
         code = cli_failure(cli, s, &err);
-    } else if (t.ids.failed)
+    } else if (t.locked.ids.failed || t.runs.ids.failed)
         code = cli_error(cli, CLI_AGAIN, "out of memory");
     else if (cli->globals.json)
         code = print_tally(cli, act, &t, sel->dry_run);
     else
         say_tally(cli, act, &t, sel->dry_run);
-    emq__buf_free(&t.ids);
+    emq__buf_free(&t.locked.ids);
+    emq__buf_free(&t.runs.ids);
     return code;
 }
 

@@ -39,7 +39,8 @@ struct cli_act {
     emq_status (*may)(struct cli *cli, const emq_job *job, emq_error *err);
     /* With `may`: says that so many of a state stay. */
     void (*stay)(const struct cli *cli, int state, int64_t n);
-    bool spares_locked;      /* active jobs only when their locks have ended */
+    bool spares_next_runs;   /* of schedulers */
+    bool spares_locked;      /* with those: active jobs only when their locks have ended */
     const char *asked, *key; /* what is done to active jobs instead; the member that counts them */
 };
 /* Does it, reports each refusal; 1 if any id was refused or nothing matched an id. */

@@ -179,6 +179,7 @@ static int run_rm(struct cli *cli)
                                 .states = states,
                                 .one = remove_one,
                                 .many = remove_many,
+                                .spares_next_runs = true,
                                 .spares_locked = true};
     return cli_act_on(cli, &act);
 }
@@ -187,10 +188,15 @@ const struct cli_verb cli_verb_rm = {
     .name = "rm",
     .summary = "remove jobs",
     .usage = "QUEUE (ID...|--state S|--all) [--dry-run]",
-    .help = "A job under a live lock is not removed: cancel it first. With --state and --all those "
-            "that "
-            "stay are\n"
-            "counted; their ids are told with --verbose, and with --json as \"stayed\".",
+    .help =
+        "A job under a live lock is not removed: cancel it first. Nor is the next run of a BullMQ "
+        "scheduler, which\n"
+        "would make no more: remove the scheduler. With --state and --all those that stay are "
+        "counted; their\n"
+        "ids are told with --verbose, and with --json as \"stayed\".\n"
+        "A parent that is removed by its id takes all its children along, from other queues "
+        "too, unless one is\n"
+        "being worked on; they are not counted.",
     .options = selection_table,
     .options_size = sizeof(struct cli_selection),
     .min_words = 1,
@@ -221,6 +227,7 @@ static int run_cancel(struct cli *cli)
                                 .states = states,
                                 .one = cancel_one,
                                 .many = cancel_many,
+                                .spares_next_runs = true,
                                 .asked = "asked to stop",
                                 .key = "askedToStop"};
     return cli_act_on(cli, &act);
@@ -241,7 +248,12 @@ const struct cli_verb cli_verb_cancel = {
         "It says which it was: \"cancelled\" or \"asked to stop\"; with --json the outcome of an "
         "id, or the "
         "members\n"
-        "\"count\" and \"askedToStop\". Until it ends, emq show has the request.",
+        "\"count\" and \"askedToStop\". Until it ends, emq show has the request.\n"
+        "The next run of a BullMQ scheduler stays, as the scheduler would make no more: remove "
+        "the scheduler.\n"
+        "With --state and --all those that stay are counted; their ids are told with --verbose, "
+        "and with --json\n"
+        "as \"stayed\", which is there when some do.",
     .options = selection_table,
     .options_size = sizeof(struct cli_selection),
     .min_words = 1,

@@ -302,6 +302,16 @@ static int run_settle(struct cli *cli)
     free(result);
     if (s == EMQ_WRONG_STATE)
         return say_why_not(cli, queue, id);
+    if (s == EMQ_PENDING_CHILDREN)
+        return cli_error(cli, CLI_NO,
+                         "job %s is not completed: children of it are not done, and it is still "
+                         "held; settle it with --retry or --failed, or wait and extend its lock",
+                         id.ptr);
+    if (s == EMQ_FAILED_CHILD)
+        return cli_error(cli, CLI_NO,
+                         "job %s is not completed: a child of it has failed, which fails it; "
+                         "settle it with --failed",
+                         id.ptr);
     if (s != EMQ_OK)
         return cli_job_answer(cli, s, &err, "");
     bool back = opts.kind == EMQ_SETTLE_RETRY || opts.kind == EMQ_SETTLE_RELEASE;
@@ -315,7 +325,9 @@ const struct cli_verb cli_verb_settle = {
     .summary = "end a hand-out: completed, failed, retry or release",
     .usage =
         "QUEUE ID --token T --completed [RESULT] | --failed REASON | --retry [D] | --release [WHY]",
-    .help = "Exit 1 when the lock was lost: then nothing was changed.\n"
+    .help = "Exit 1 when the lock was lost, or when a parent can't be completed because of its "
+            "children: then nothing\n"
+            "was changed.\n"
             "RESULT is any text or bytes: " CLI_DATA_HELP ".\n"
             "A job that was asked to stop (emq cancel) does not go back, nor does one without an "
             "attempt left at\n"

@@ -126,6 +126,7 @@ GET_JSON(progress_json, progress, "0")
         return j ? j->field : 0;          \
     }
 GET_NUMBER(int, state, rec.state)
+GET_NUMBER(int, is_next_run, rec.next_run)
 GET_NUMBER(int64_t, fence, rec.fence)
 GET_NUMBER(int32_t, priority, rec.priority)
 GET_NUMBER(int32_t, attempts_made, rec.attempts_made)

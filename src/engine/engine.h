@@ -143,7 +143,9 @@ struct emq__settled {
     emq_status outcome; /* EMQ_OK, EMQ_LOST, EMQ_NOT_FOUND, EMQ_WRONG_STATE */
     int state;          /* after it; 0 = gone */
 };
-/* Each entry for itself. A job held at-most-once may not be retried or released: WRONG_STATE.
+/* Each entry for itself. A job held at-most-once may not be retried or released: WRONG_STATE. COMPLETED of a
+ * parent of BullMQ's flows changes nothing while its children are not all done, EMQ_PENDING_CHILDREN, or when one has
+ * failed that fails it, EMQ_FAILED_CHILD.
  * A job that was asked to stop does not go back: RETRY, RELEASE and STALLED end it failed,
  * EMQ__TEXT_CANCELLED. With `next` the same act then takes more. */
 struct emq__settle_req {
@@ -272,7 +274,7 @@ enum emq__change_kind {
     EMQ__CHANGE_PRIORITY,  /* any state; moves waiting and prioritized jobs */
     EMQ__CHANGE_PROMOTE,   /* delayed only */
     EMQ__CHANGE_RETRY,     /* completed or failed */
-    EMQ__CHANGE_REMOVE,    /* not under a live lock: LOCKED */
+    EMQ__CHANGE_REMOVE, /* not under a live lock: LOCKED; nor with a child that is: CHILD_LOCKED */
     EMQ__CHANGE_CANCEL /* active: flag for the owner; finished: WRONG_STATE; else failed "cancelled" */
 };
 /* RETRY of a job with a marker that is done. */
@@ -296,7 +298,8 @@ struct emq__change_req {
     size_t n;
     struct emq__change change;
 };
-/* Outcome per id: EMQ_OK, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_LOCKED, EMQ_EFFECT_DONE. */
+/* Outcome per id: EMQ_OK, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_LOCKED, EMQ_CHILD_LOCKED, EMQ_EFFECT_DONE;
+ * EMQ_NEXT_RUN: REMOVE or CANCEL of what BullMQ's scheduler needs for making its next one. */
 struct emq__change_res {
     int64_t now_ms;
     struct emq__settled *changed;
@@ -376,9 +379,8 @@ struct emq__effect_req {
 };
 struct emq__effect_res {
     int64_t now_ms;
-    emq_status
-        outcome; /* EMQ_OK, EMQ_LOST, EMQ_NOT_FOUND, EMQ_WRONG_STATE, EMQ_FAILED, EMQ_TIMEOUT */
-    int state;   /* of the job after it */
+    emq_status outcome; /* of the settlement; EMQ_FAILED, EMQ_TIMEOUT */
+    int state;          /* of the job after it */
 };
 
 /* ---- a queue ----------------------------------------------------------------------------- */

@@ -56,6 +56,7 @@ struct emq__job {
     bool foreign;             /* active, and handed out by BullMQ, not by us */
     int32_t redo;             /* how often its effects were asked for anew: part of its identity */
     int32_t cancel;           /* 1 = an administrator asked the owner to stop */
+    bool next_run;            /* of its scheduler, which makes no more without it */
     bool damaged; /* its data is not in the store, or of no known kind: it must not run */
 };
 

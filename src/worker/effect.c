@@ -57,7 +57,7 @@ static emq_status judge(struct emq__exec_result *res, emq_status st, const char 
     default: why = emq__is_failure(st) ? err->text : emq_status_text(st);
     }
     /* What is refused as it is would be refused again. */
-    res->kind = st == EMQ_E_INVALID ? EMQ__EXEC_FAIL : EMQ__EXEC_RETRY;
+    res->kind = st == EMQ_E_INVALID || st == EMQ_FAILED_CHILD ? EMQ__EXEC_FAIL : EMQ__EXEC_RETRY;
     res->reason = emq__arena_printf(&res->mem, "its %s not done: %s",
                                     res->sql.n ? "SQL was" : "commands were", why);
     if (!res->reason.ptr)

@@ -71,20 +71,24 @@ bool emq__round_fill(emq_worker *w, struct emq__wqueue *q, int32_t want, int64_t
     return r->q != NULL;
 }
 
+static void put_first(struct emq__pump *p, struct emq__slot *first, struct emq__slot *last)
+{
+    last->next = p->pending;
+    if (!p->pending)
+        p->pending_tail = &last->next;
+    p->pending = first;
+}
+
 /* Back to the front of the line, in order. */
 static void round_put_back(emq_worker *w)
 {
-    struct emq__pump *p = &w->pump;
-    struct emq__round *r = &p->round;
+    struct emq__round *r = &w->pump.round;
 
     if (r->slots) {
         struct emq__slot *last = r->slots;
         while (last->next)
             last = last->next;
-        last->next = p->pending;
-        if (!p->pending)
-            p->pending_tail = &last->next;
-        p->pending = r->slots;
+        put_first(&w->pump, r->slots, last);
     }
     *r = (struct emq__round){0};
 }
@@ -132,12 +136,28 @@ static void note_refused(const struct emq__slot *s)
         emq__note(s, "renewals had stopped for %lld s", (long long)(ms / 1000));
 }
 
+/* A parent that may not complete is still ours: what its handler did is settled as an attempt that failed, for
+ * good when a child has failed it. */
+static bool failed_by_children(emq_worker *w, struct emq__slot *s, emq_status outcome)
+{
+    if (outcome != EMQ_PENDING_CHILDREN && outcome != EMQ_FAILED_CHILD)
+        return false;
+    s->converted = true;
+    s->out.ending = outcome == EMQ_FAILED_CHILD ? EMQ__END_FAIL : EMQ__END_RETRY;
+    emq__text_own(&s->out.reason, NULL, 0);
+    s->out.reason.s = emq_cstr(emq_status_text(outcome));
+    put_first(&w->pump, s, s);
+    return true;
+}
+
 static void settled_apply(emq_worker *w, struct emq__slot *s, const struct emq__settle_entry *e,
                           const struct emq__settled *x)
 {
     emq_event_kind kind = EMQ_EVENT_LOST;
     emq_str text = e->reason;
 
+    if (failed_by_children(w, s, x->outcome))
+        return;
     if (x->outcome == EMQ_OK) {
         switch (e->kind) {
         case EMQ__SETTLE_COMPLETED: kind = EMQ_EVENT_COMPLETED; break;

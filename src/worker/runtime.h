@@ -108,10 +108,11 @@ struct emq__slot {
     int64_t started_us;   /* mu */
     int64_t store_now_ms; /* the store's clock at taken_us */
     int64_t timeout_ms;
-    struct emq__outcome out;    /* the slot's thread, then the pump */
-    int64_t not_before_us;      /* pump: this entry waits until then */
-    int32_t tries;              /* pump: failed acts */
-    bool complained, converted; /* pump: said once; turned into a failure once */
+    struct emq__outcome out; /* the slot's thread, then the pump */
+    int64_t not_before_us;   /* pump: this entry waits until then */
+    int32_t tries;           /* pump: failed acts */
+    bool complained,
+        converted; /* pump: said once; its outcome was none that the store takes, once */
 };
 
 /* ---- queues ------------------------------------------------------------------------------ */

@@ -48,6 +48,8 @@ static struct decision decide(struct emq__slot *s, struct emq__arena *mem)
 
     if (ending == EMQ__END_DONE)
         return (struct decision){ending, {0}};
+    if (s->converted) /* by the pump, which has let the handler end */
+        return (struct decision){ending, s->out.reason.s};
     if (cancel == EMQ_CANCEL_USER)
         return (struct decision){EMQ__END_FAIL, EMQ_STR_LIT(EMQ__TEXT_CANCELLED)};
     switch (ending) {

@@ -231,6 +231,99 @@ END
     says "q: 1 job in line is left to other workers"
 }
 
+# The next run of scheduler $1 of queue q, delayed or waiting.
+next_run() {
+    local id="repeat:$1:1795967014566"
+    on_server hset "bull:q:$id" name tick data '{}' opts '{}' timestamp 1795967014566 delay 0 priority 0 rjk "$1"
+    on_server zadd bull:q:repeat 1795967014566 "$1"
+    if [ "$2" = delayed ]; then on_server zadd bull:q:delayed 7356280891662336 "$id"; else on_server lpush bull:q:wait "$id"; fi
+}
+
+@test "the next run of a scheduler is neither removed nor cancelled, and is told among what stays" {
+    local verb done
+    needs_server
+    export EMQ_PREFIX=bull
+    next_run tick delayed
+    next_run a:b waiting
+    on_server hset bull:q:repeat:tick:7 name tick data '{}' opts '{}' timestamp 7 delay 0 priority 0 rjk tick
+    on_server lpush bull:q:wait repeat:tick:7
+    for verb in rm cancel; do
+        for how in "" --dry-run; do
+            # shellcheck disable=SC2086
+            expect 1 emq $verb q repeat:tick:1795967014566 repeat:a:b:1795967014566 $how
+            says "job repeat:tick:1795967014566: it is the next run of scheduler tick, which makes no more without it: remove the scheduler, with BullMQ"
+            says "job repeat:a:b:1795967014566: it is the next run of scheduler a:b"
+        done
+    done
+    for verb in cancel rm; do
+        done=$([ $verb = rm ] && echo removed || echo cancelled)
+        emq add q x --id other$verb >/dev/null
+        expect 0 emq $verb q --all --dry-run --verbose
+        says "2 jobs stay, the next runs of schedulers: remove the schedulers, with BullMQ: repeat:a:b:1795967014566, repeat:tick:1795967014566"
+        expect 0 emq $verb q --state delayed --json
+        [ "$(field '"\(.count) \(.stayed)"')" = '0 ["repeat:tick:1795967014566"]' ]
+        expect 0 emq $verb q --state waiting
+        says "$done"
+        says "1 job stays, the next run of a scheduler: remove the scheduler, with BullMQ"
+        [ "$(emq show q other$verb --json 2>/dev/null | jq -r .state)" = "$([ $verb = rm ] || echo failed)" ]
+        [ "$(on_server llen bull:q:wait) $(on_server zcard bull:q:delayed)" = "1 1" ]
+    done
+}
+
+@test "a parent below which a job is held says so, and a parent takes its children along" {
+    needs_server
+    emq add q x --id parent >/dev/null
+    emq add c x --id child >/dev/null
+    on_server lrem emq:q:wait 1 parent
+    on_server zadd emq:q:waiting-children 1 parent
+    on_server sadd emq:q:parent:dependencies emq:c:child
+    on_server hset emq:c:child parentKey emq:q:parent parent '{"id":"parent","queueKey":"emq:q"}'
+    token=$(emq take c --json | jq -r .token)
+    expect 1 emq rm q parent
+    says "job parent: a child of it is being worked on: cancel the child, or wait"
+    expect 0 emq settle c child --token "$token" --retry 1h
+    expect 0 emq rm q parent
+    expect 1 emq show c child
+}
+
+@test "a job whose children are not done or have failed is not completed, and settle says why and what to do" {
+    needs_server
+    for id in waits over; do emq add q x --id $id --attempts 1 >/dev/null; done
+    on_server sadd emq:q:waits:dependencies emq:c:child
+    on_server zadd emq:q:over:unsuccessful 1 emq:c:child
+    token=$(emq take q --json | jq -r .token)
+    expect 1 emq settle q waits --token "$token" --completed x
+    says "job waits is not completed: children of it are not done, and it is still held; settle it with --retry or --failed, or wait and extend its lock"
+    expect 0 emq settle q waits --token "$token" --failed "no children"
+    expect 1 emq settle q over --force --completed x
+    says "nobody works on it"
+    token=$(emq take q --json | jq -r .token)
+    expect 1 emq settle q over --token "$token" --completed x
+    says "job over is not completed: a child of it has failed, which fails it; settle it with --failed"
+    expect 1 emq settle q over --force --completed x
+    says "a child of it has failed"
+}
+
+@test "a program that succeeds in a job whose children are not done runs once an attempt, with its effect not done" {
+    needs_server
+    printf '["INCR","hits"]\n' >effect.txt
+    for how in plain redis stream; do
+        emq add q "$how" --id "$how" --attempts 2 --backoff none >/dev/null
+        on_server sadd "emq:q:$how:dependencies" emq:c:child
+        case $how in
+        plain) set -- -- sh -c 'echo x >>runs.plain' ;;
+        redis) set -- -- sh -c 'echo x >>runs.redis; echo "redis effect.txt" >&3' ;;
+        stream) set -- --stream -- sh -c 'while read -r line; do echo x >>runs.stream; echo "{\"redis\":\"effect.txt\"}"; echo "{\"id\":\"stream\",\"result\":1}"; done' ;;
+        esac
+        expect 1 timeout 60 emq work q --exit-when-empty --lock 1s --stalled-interval 1s "$@"
+        [ "$(wc -l <"runs.$how")" -eq 2 ]
+        [ "$(emq show q "$how" --json | jq -c '[.state, .attemptsMade, .stalledCounter]')" = '["failed",2,0]' ]
+        expect 0 emq why q "$how"
+        [[ $output == *"not completed: children of the job are not done"* ]]
+    done
+    [ -z "$(on_server get hits)" ]
+}
+
 # Arguments with which a verb would do something.
 arguments() {
     case $1 in

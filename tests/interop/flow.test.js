@@ -56,6 +56,37 @@ test('a parent whose child is waiting is not handed out', async (t) => {
   await node.finished(q, job.id); // its last child is gone
 });
 
+// The job's handler adds a child to it through BullMQ and succeeds; each run leaves a line in the job's log.
+const bears = (q) => [process.execPath, '-e', `
+  const { Queue } = require(${JSON.stringify(require.resolve('bullmq'))});
+  const queue = new Queue('${q}-c', { connection: ${JSON.stringify(connection)} });
+  console.error('a run');
+  queue.add('child', {}, { parent: { id: process.env.EMQ_JOB_ID, queue: 'bull:${q}' } }).then(() => queue.close());`];
+
+test('a job that gets a child while it runs is failed once an attempt, as with BullMQ, and never stalls', async (t) => {
+  const { q, made: [emq, node] } = meet(t, 'emq', 'bullmq');
+  const id = await node.add(q, 'parent', {}, { attempts: 2 });
+  await emq.work(q, { lock: 1000, stalled: 500, command: bears(q) });
+  assert.match((await node.finished(q, id)).reason, /children of the job are not done/);
+  const job = await node.withJob(q, id, (j) => j);
+  assert.deepEqual([job.attemptsMade, job.attemptsStarted, job.stalledCounter], [2, 2, 0]);
+  assert.equal((await node.logs(q, id)).length, 2);
+});
+
+for (const how of ['by its id', 'with all'])
+  test(`a scheduler goes on after a cancel and a removal ${how}`, async (t) => {
+    const { q, made: [emq, node] } = meet(t, 'emq', 'bullmq');
+    await node.queue(q).upsertJobScheduler('tick', { every: 200, startDate: Date.now() + 200 }, { name: 'tick', data: ok('tock') });
+    const [next] = await node.jobs(q, 'delayed');
+    for (const verb of ['cancel', 'rm']) {
+      const r = await emq.run(verb, q, how === 'with all' ? '--all' : next.id);
+      assert.equal(r.code, how === 'with all' ? 0 : 1);
+      assert.match(r.err, /the next run of (a )?scheduler/);
+    }
+    await node.work(q);
+    await until('it has run twice', async () => (await node.counts(q)).completed > 1);
+  });
+
 test('the pending job of a scheduler is left to BullMQ, who makes the next one, and keeps nobody waiting', async (t) => {
   const { q, made: [emq, node] } = meet(t, 'emq', 'bullmq');
   await node.queue(q).upsertJobScheduler('tick', { every: 1000000 }, { name: 'tick', data: ok('tock') });

@@ -156,7 +156,7 @@ REDIS_TEST(a_tree_with_a_locked_job_stays_as_it_is)
 {
     make_flow(t, "children");
     DO("SET emq:children:b:lock token");
-    CHECK_STATUS(CHANGE(t, "q", S("parent"), .kind = EMQ__CHANGE_REMOVE), EMQ_LOCKED);
+    CHECK_STATUS(CHANGE(t, "q", S("parent"), .kind = EMQ__CHANGE_REMOVE), EMQ_CHILD_LOCKED);
     CHECK_DO("2", "SCARD emq:q:parent:dependencies");
     CHECK_DO("2", "LLEN emq:children:wait");
 }
@@ -231,7 +231,7 @@ REDIS_TEST(a_cancelled_child_fails_its_parent_as_its_policy_says)
 
 /* ---- schedulers ------------------------------------------------------------------------------- */
 
-REDIS_TEST(the_pending_job_of_a_scheduler_is_not_removed)
+REDIS_TEST(the_next_run_of_a_scheduler_is_neither_removed_nor_cancelled_and_readers_know_it)
 {
     fx_unchecked(t);
     make_job(t, "q", "repeat:nightly:1800000000000", NULL);
@@ -239,11 +239,20 @@ REDIS_TEST(the_pending_job_of_a_scheduler_is_not_removed)
     DO("LPUSH emq:q:wait repeat:nightly:1800000000000");
     DO("ZADD emq:q:repeat 1800000000000 nightly");
     CHECK_STATUS(CHANGE(t, "q", S("repeat:nightly:1800000000000"), .kind = EMQ__CHANGE_REMOVE),
-                 EMQ_LOCKED);
-    must_add(t, "q", "x");
-    CHECK_INT(clean(t, "q", EMQ_WAITING).count, 1);
-    CHECK_IDS(t, "q", EMQ_WAITING, "repeat:nightly:1800000000000");
+                 EMQ_NEXT_RUN);
+    CHECK_STATUS(CHANGE(t, "q", S("repeat:nightly:1800000000000"), .kind = EMQ__CHANGE_CANCEL),
+                 EMQ_NEXT_RUN);
+    CHECK(must_get(t, "q", S("repeat:nightly:1800000000000"))->next_run);
+    for (int kind = EMQ__CHANGE_REMOVE; kind <= EMQ__CHANGE_CANCEL; kind++) {
+        must_add(t, "q", "x");
+        struct emq__bulk_res res =
+            bulk(t, (struct emq__bulk_req){
+                        .queue = S("q"), .state = EMQ_WAITING, .change = {.kind = kind}});
+        CHECK_INT(res.count, 1);
+        CHECK_IDS(t, "q", EMQ_WAITING, "repeat:nightly:1800000000000");
+    }
     DO("ZADD emq:q:repeat 1800000060000 nightly");
+    CHECK(!must_get(t, "q", S("repeat:nightly:1800000000000"))->next_run);
     CHECK_STATUS(CHANGE(t, "q", S("repeat:nightly:1800000000000"), .kind = EMQ__CHANGE_REMOVE),
                  EMQ_OK);
 }

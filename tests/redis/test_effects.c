@@ -117,12 +117,15 @@ EFFECT_TEST(an_effect_of_a_job_that_is_not_there_or_has_ended_is_not_made)
     CHECK_NONE("good");
 }
 
-EFFECT_TEST(a_parent_whose_children_are_not_done_is_not_completed_by_its_effect)
+EFFECT_TEST(a_parent_whose_children_are_not_done_or_have_failed_is_not_completed_by_its_effect)
 {
     struct emq__job *j = start(t);
 
     CHECK_DO("1", "SADD emq:q:%s:dependencies emq:q:child", j->id.ptr);
-    CHECK_STATUS(EFFECT(t, j, "SET good 1").outcome, EMQ_WRONG_STATE);
+    CHECK_STATUS(EFFECT(t, j, "SET good 1").outcome, EMQ_PENDING_CHILDREN);
+    CHECK_DO("1", "DEL emq:q:%s:dependencies", j->id.ptr);
+    CHECK_DO("1", "ZADD emq:q:%s:unsuccessful 1 emq:q:child", j->id.ptr);
+    CHECK_STATUS(EFFECT(t, j, "SET good 1").outcome, EMQ_FAILED_CHILD);
     CHECK_NONE("good");
     CHECK_STATE(t, "q", j->id, EMQ_ACTIVE);
 }

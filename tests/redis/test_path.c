@@ -128,16 +128,45 @@ REDIS_TEST(a_child_whose_dependency_is_dropped_counts_as_ended_and_leaves_nothin
     CHECK_DO("0", "EXISTS emq:p:parent:failed");
 }
 
-REDIS_TEST(a_job_whose_children_are_not_done_may_not_complete)
+REDIS_TEST(a_job_whose_children_are_not_done_or_have_failed_may_not_complete_and_is_still_held)
 {
     fx_unchecked(t);
     must_add(t, "q", "x");
     struct emq__job *j = must_take(t, "q");
+    DO("ZADD emq:q:1:unsuccessful 1700000000000 emq:q:failed");
     DO("SADD emq:q:1:dependencies emq:q:child");
-    CHECK_STATUS(settle(t, j, fx_settle(j, EMQ__SETTLE_COMPLETED)).outcome, EMQ_WRONG_STATE);
-    CHECK_STATE(t, "q", S("1"), EMQ_ACTIVE);
+    CHECK_STATUS(settle(t, j, fx_settle(j, EMQ__SETTLE_COMPLETED)).outcome, EMQ_PENDING_CHILDREN);
     DO("DEL emq:q:1:dependencies");
+    CHECK_STATUS(settle(t, j, fx_settle(j, EMQ__SETTLE_COMPLETED)).outcome, EMQ_FAILED_CHILD);
+    CHECK_STATE(t, "q", S("1"), EMQ_ACTIVE);
+    DO("DEL emq:q:1:unsuccessful");
     settle_ok(t, j);
+}
+
+REDIS_TEST(a_job_that_may_not_complete_holds_up_nothing_of_its_act)
+{
+    fx_unchecked(t);
+    must_add(t, "q", "x");
+    must_add(t, "q", "y");
+    must_add(t, "q", "z");
+    struct emq__job *parent = must_take(t, "q"), *other = must_take(t, "q");
+    const struct emq__settle_entry a = fx_settle(parent, EMQ__SETTLE_COMPLETED),
+                                   b = fx_settle(other, EMQ__SETTLE_COMPLETED);
+    const struct emq__settle_entry *entries[] = {&a, &b, &a};
+    struct emq__take next = {.worker = S("w"), .lock_ms = FX_LOCK_MS, .count = 1};
+    struct emq__settle_req req = {
+        .prefix = S("emq"), .queue = S("q"), .entries = entries, .n = 3, .next = &next};
+    struct emq__settle_res res;
+    emq_error err = {0};
+
+    DO("SADD emq:q:1:dependencies emq:q:child");
+    CHECK_STATUS_ERR(t->e->ops->settle(t->e, &req, &res, &t->mem, &err), EMQ_OK, &err);
+    CHECK_STATUS(res.settled[0].outcome, EMQ_PENDING_CHILDREN);
+    CHECK_STATUS(res.settled[1].outcome, EMQ_OK);
+    CHECK_STATUS(res.settled[2].outcome, EMQ_PENDING_CHILDREN);
+    CHECK_INT(res.taken.n, 1);
+    CHECK_STATE(t, "q", S("1"), EMQ_ACTIVE);
+    CHECK_STATE(t, "q", S("2"), EMQ_COMPLETED_STATE);
 }
 
 /* ---- hand-outs of others ------------------------------------------------------------------------- */

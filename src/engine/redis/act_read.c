@@ -24,6 +24,7 @@ struct emq__job *rd_row_job(const struct rd_reply *row, emq_str prefix, emq_str 
         .due_at_ms = rd_i64(rd_at(row, 3)),
         .lock_left_ms = rd_i64(rd_at(row, 4)),
         .token = rd_str(rd_at(row, 5)),
+        .next_run = rd_i64(rd_at(row, 6)) != 0,
     };
     return rd_job_read(rd_at(row, 0), &x, mem);
 }

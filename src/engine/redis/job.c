@@ -164,6 +164,7 @@ struct emq__job *rd_job_read(const struct rd_reply *hash, const struct rd_job_ex
         .state = x->state,
         .due_at_ms = x->due_at_ms,
         .lock_left_ms = x->lock_left_ms,
+        .next_run = x->next_run,
     };
     for (size_t i = 0; i + 1 < n; i += 2)
         read_field(&r, rd_str(rd_at(hash, i)), rd_str(rd_at(hash, i + 1)));

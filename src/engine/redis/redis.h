@@ -85,6 +85,7 @@ struct rd_job_extra {
     emq_str prefix, queue, id, token;
     int64_t due_at_ms, lock_left_ms;
     int32_t state;
+    bool next_run;
 };
 struct emq__job *rd_job_read(const struct rd_reply *hash, const struct rd_job_extra *x,
                              struct emq__arena *mem);

@@ -8,7 +8,7 @@
 --            jobs, 1 = the search is over, ids still to be changed
 -- reply      {now_ms, slices, count, last id, rank, id before it, 1 = there are more jobs, 1 = the search is
 --            over, 1 = that was all, 0 = the id to begin behind is not in the state, ids still to be changed}
--- calls      2 a job passed over, 12 a job changed, 16 a retried one
+-- calls      3 a job passed over, 12 a job changed, 16 a retried one
 --@include lib/change.lua
 --@include lib/read.lua
 --@include lib/receipt.lua
@@ -67,7 +67,7 @@ local function look(id, score)
   local old = is_old(score, timestamp)
   if by_finish and not old then -- nor is any behind it
     finished = true
-  elseif not old or c.kind == REMOVE and is_held(q, id) or asks(q, id, c) then
+  elseif not old or keeps(q, id, c.kind) or asks(q, id, c) then
     at.rank, at.anchor = at.rank + 1, id
   elseif #found == limit - changed then
     finished, more = true, true

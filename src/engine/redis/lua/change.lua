@@ -10,6 +10,7 @@
 --@include lib/change.lua
 --@include lib/receipt.lua
 
+local CHILD_LOCKED = 17
 local session, seq, c, before, first = ARGV[4], ARGV[5], change_of(6), tonumber(ARGV[13]), 14
 local n = #ARGV - first + 1
 
@@ -42,16 +43,19 @@ local q = queue(B)
 -- nil: not in this slice.
 local function change_one(id)
   local state = job_state(q, id)
+  local kept = state and keeps(q, id, c.kind)
   if not state then
     return NOT_FOUND, 0
   elseif not fits(c.kind, state) then
     return WRONG_STATE, state
   elseif asks(q, id, c) then
     return EFFECT_DONE, state
+  elseif kept then
+    return kept, state
   elseif c.kind ~= REMOVE then
     return change_job(q, id, state, c)
-  elseif is_held(q, id) or locked_below(q.b .. id) then
-    return LOCKED, state
+  elseif locked_below(q.b .. id) then
+    return CHILD_LOCKED, state
   elseif remove_tree(q, id, state, false) then
     return OK, 0
   end

@@ -16,7 +16,7 @@ for state = WAITING, FAILED do
     local job = read_job(B, id)
     if job then
       seen[id] = state
-      out[#out + 1] = row(B, id, job.hash, state, scores and scores[i])
+      out[#out + 1] = row(B, id, job, state, scores and scores[i])
     else
       stray = stray + 1
     end

@@ -187,11 +187,7 @@ end
 local function look()
   ends(q).look(e, call("GET", e.key .. ":lock"),
                call("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
-  if not e.refused and ends(q).has_children(e) then
-    e.refused = WRONG_STATE
-  elseif not e.refused and not rare().in_active(q, e.id) then
-    e.refused = LOST
-  end
+  e.refused = e.refused or ends(q).of_children(e) or not rare().in_active(q, e.id) and LOST or nil
 end
 
 -- The owner's effect, unless it is known to be done. Answers as make() does.

@@ -9,7 +9,7 @@
 -- ARGV[10] where the search for ARGV[7] goes on, 0 = it begins
 -- reply    {now_ms, 0 = ARGV[7] is not in the state, 1 = stopped by the bytes, rank to go on at, 1 = the
 --          state ends here, rows} or {now_ms, 2 = ARGV[7] is still looked for, 0, where the search goes on}
--- calls    1 a job, 2 more when it is active, 1 a hundred jobs; 2 when there are none
+-- calls    1 a job, 2 more when it is active, 1 more of a scheduler, 1 a hundred jobs; 2 when there are none
 --@include lib/base.lua
 --@include lib/read.lua
 
@@ -43,7 +43,7 @@ while rows < limit and ghosts < 2000 do -- ids without a record take time, too
     else
       bytes = bytes + job.bytes
       rows = rows + 1
-      out[5 + rows] = row(B, id, job.hash, state, scores and scores[i])
+      out[5 + rows] = row(B, id, job, state, scores and scores[i])
     end
   end
   rank = rank + #ids

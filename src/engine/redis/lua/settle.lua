@@ -74,9 +74,9 @@ local function look()
   q.stalled = call("EXISTS", B .. "stalled") == 1
   for i = 1, n do
     local e = special[i] or ends(q).read(starts[i], keeps[i])
-    if e.kind == "c" and not e.refused and ends(q).has_children(e) then
-      e.refused = WRONG_STATE
-      special[i] = e
+    if e.kind == "c" and not e.refused then
+      e.refused = ends(q).of_children(e)
+      special[i] = special[i] or e.refused and e
     end
   end
 end

@@ -26,9 +26,13 @@ local function asks(q, id, c)
   return c.kind == RETRY and c.effects == ASK and marker_any_done(q, id, call("HGET", q.b .. id, "timestamp"))
 end
 
--- Is the job itself kept from being removed?
-local function is_held(q, id)
-  return call("EXISTS", q.b .. id .. ":lock") == 1 or is_pending_iteration(q.b, id, call("HGET", q.b .. id, "rjk"))
+-- What keeps the job itself from being removed or cancelled: an outcome; nil: nothing.
+local function keeps(q, id, kind)
+  local NEXT_RUN = 16
+  if (kind == REMOVE or kind == CANCEL) and is_pending_iteration(q.b, id, call("HGET", q.b .. id, "rjk")) then
+    return NEXT_RUN
+  end
+  return kind == REMOVE and call("EXISTS", q.b .. id .. ":lock") == 1 and LOCKED or nil
 end
 
 local function change_delay(q, id, delay)

@@ -6,6 +6,7 @@ local function ends(q)
   if ENDS then
     return ENDS
   end
+  local PENDING_CHILDREN, FAILED_CHILD = 14, 15
   local LETTERS = {A = "admin", E = "renc", R = "reason", T = "trace", L = "traces", D = "delay", M = "max"}
   local MORE = {"processedOn", "emq:tk", "priority", "ats", "stc", "parent", "rjk"}
 
@@ -58,9 +59,10 @@ local function ends(q)
     end
   end
 
-  -- A parent whose children are not all done may not complete.
-  local function has_children(e)
-    return call("SCARD", e.key .. ":dependencies") > 0 or call("ZCARD", e.key .. ":unsuccessful") > 0
+  -- Why a parent may not complete: its children are not all done, or one has failed that fails it; nil: it may.
+  local function of_children(e)
+    return call("SCARD", e.key .. ":dependencies") > 0 and PENDING_CHILDREN or
+           call("ZCARD", e.key .. ":unsuccessful") > 0 and FAILED_CHILD or nil
   end
 
   -- An entry whose job was not in `active` any more when all were taken out: perhaps the same job once
@@ -70,9 +72,10 @@ local function ends(q)
     flush(q)
     look(e, call("GET", e.key .. ":lock"),
          call("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
-    if not e.refused and e.kind == "c" and has_children(e) then
-      e.refused = WRONG_STATE
-    elseif not e.refused then
+    if not e.refused and e.kind == "c" then
+      e.refused = of_children(e)
+    end
+    if not e.refused then
       if leave_active(q, {e.id}) then
         e.refused = LOST
       else
@@ -189,6 +192,6 @@ local function ends(q)
     return OK, settle(e)
   end
 
-  ENDS = {read = read, look = look, has_children = has_children, finish = finish_entry}
+  ENDS = {read = read, look = look, of_children = of_children, finish = finish_entry}
   return ENDS
 end

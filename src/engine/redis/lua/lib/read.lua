@@ -1,9 +1,10 @@
 -- What readers share: which state a job is in, and its hash with what is known beside.
+--@include lib/others.lua
 
 -- A job that can be seen, else nil: its flat hash, the bytes of its values, and what they say about
 -- where it is. What has no timestamp is no job, but meta, a scheduler, or
 -- what somebody wrote into a record that was gone.
-local TELLS = {timestamp = true, finishedOn = true, processedOn = true, priority = true}
+local TELLS = {timestamp = true, finishedOn = true, processedOn = true, priority = true, rjk = true}
 local function read_job(b, id)
   local hash = try_record("HGETALL", b .. id)
   local job = {hash = hash, bytes = 0}
@@ -59,14 +60,16 @@ local function where_is(b, id, job, steps)
   return call("LPOS", b .. "active", id) and ACTIVE or 0
 end
 
--- What the engine makes a job of: {hash, id, state, due ms, ms left of the lock, token of the lock}.
-local function row(b, id, hash, state, score)
+-- What the engine makes a job of: {hash, id, state, due ms, ms left of the lock, token of the lock, 1 = the next run
+-- of a scheduler}.
+local function row(b, id, job, state, score)
   local left, token = 0, ""
   if state == ACTIVE then
     token = call("GET", b .. id .. ":lock") or ""
     left = token ~= "" and call("PTTL", b .. id .. ":lock") or 0
   end
-  return {hash, id, state, state == DELAYED and floor(score / 4096) or 0, left, token}
+  return {job.hash, id, state, state == DELAYED and floor(score / 4096) or 0, left, token,
+          is_pending_iteration(b, id, job.rjk) and 1 or 0}
 end
 
 -- The ids of a state from a rank on, at most n, oldest first or newest first, and their scores.
