@@ -83,9 +83,11 @@ local function others()
     if call("EXISTS", key) == 0 then
       return nil
     end
-    local h = call("HMGET", key, "emq:stage", "emq:exp", "finishedOn", "timestamp")
+    local h = try_record("HMGET", key, "emq:stage", "emq:exp", "finishedOn", "timestamp")
     local gone = {}
-    if h[1] then
+    if h.err then
+      return 0
+    elseif h[1] then
       local since, of = string.match(h[1], "^(%d+) %d+ (.*)$")
       if of == stage and since == began or rare().stage_lives(since, of) then
         return 0
@@ -212,8 +214,8 @@ end
 -- ever be.
 local function held()
   for i = 1, n do
-    local mark = args[starts[i]] ~= "" and try_record("HGET", keys[i], "emq:stage")
-    local since, of = string.match(type(mark) == "string" and mark or "", "^(%d+) %d+ (.*)$")
+    local mark = args[starts[i]] ~= "" and call("HGET", keys[i], "emq:stage")
+    local since, of = string.match(mark or "", "^(%d+) %d+ (.*)$")
     if since and not (of == stage and since == began) and call("LINDEX", of, "0") == "b" .. since then
       return ids[i]
     end

@@ -186,7 +186,7 @@ end
 
 local function look()
   ends(q).look(e, call("GET", e.key .. ":lock"),
-               call("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
+               try_record("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
   if not e.refused and ends(q).has_children(e) then
     e.refused = WRONG_STATE
   elseif not e.refused and not rare().in_active(q, e.id) then

@@ -102,7 +102,7 @@ end
 
 -- Answers outcome, state and the job's timestamp.
 local function mark()
-  local h = call("HMGET", B .. id, "timestamp", "emq:stage", "emq:tk", "processedOn")
+  local h = try_record("HMGET", B .. id, "timestamp", "emq:stage", "emq:tk", "processedOn")
   if not h[1] or h[2] then
     return NOT_FOUND, 0, "0"
   elseif token ~= "" and not owns(q, id, token, call("GET", B .. id .. ":lock"), h[3], h[4]) then

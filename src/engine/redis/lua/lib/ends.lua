@@ -36,7 +36,7 @@ local function ends(q)
   -- Fills e.refused, an outcome, unless the entry may settle the job. v: of its hash: timestamp, atm, deid,
   -- parentKey, emq:cancel, defa.
   local function look(e, lock, v)
-    local R, more = rare(), call("HMGET", e.key, unpack(MORE))
+    local R, more = rare(), try_record("HMGET", e.key, unpack(MORE))
     local h = {atm = v[2], deid = v[3], parentKey = v[4], ["emq:cancel"] = v[5], defa = v[6]}
     for i, name in ipairs(MORE) do
       h[name] = more[i]
@@ -60,7 +60,8 @@ local function ends(q)
 
   -- A parent whose children are not all done may not complete.
   local function has_children(e)
-    return call("SCARD", e.key .. ":dependencies") > 0 or call("ZCARD", e.key .. ":unsuccessful") > 0
+    local waits, failed = try_record("SCARD", e.key .. ":dependencies"), try_record("ZCARD", e.key .. ":unsuccessful")
+    return type(waits) == "number" and waits > 0 or type(failed) == "number" and failed > 0
   end
 
   -- An entry whose job was not in `active` any more when all were taken out: perhaps the same job once
@@ -69,7 +70,7 @@ local function ends(q)
     finish_flush(q)
     flush(q)
     look(e, call("GET", e.key .. ":lock"),
-         call("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
+         try_record("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
     if not e.refused and e.kind == "c" and has_children(e) then
       e.refused = WRONG_STATE
     elseif not e.refused then

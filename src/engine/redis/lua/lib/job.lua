@@ -52,6 +52,11 @@ local function stage_lives(since, of)
   return call("LINDEX", of, "0") == "b" .. since or call("LLEN", of .. ":" .. since) > 1
 end
 
+-- A key of another type is no job's.
+local function is_hash(key)
+  return call("TYPE", key).ok == "hash"
+end
+
 -- The state of a job whose hash is there; 0 = staged. By elimination: `wait` may be long and is
 -- never searched.
 local function state_of(q, id)

@@ -21,7 +21,7 @@ local function publish_special(q, j)
     end
   end
   if j.parent_key and call("EXISTS", j.parent_key) == 1 then
-    call("SADD", j.parent_key .. ":dependencies", q.b .. j.id)
+    try_record("SADD", j.parent_key .. ":dependencies", q.b .. j.id)
   end
   enter(q, j)
   return 1
@@ -39,7 +39,7 @@ local function publish_record(q, record, mark, tell)
       unpack(cmsgpack.unpack(string.sub(record, 2)))
   end
   local key = q.b .. j.id
-  if call("HGET", key, "emq:stage") ~= mark then
+  if try_record("HGET", key, "emq:stage") ~= mark then
     return 0
   end
   call("PERSIST", key)
