@@ -176,8 +176,8 @@ static void change_all(struct fx *t, const struct two *two, struct emq__change c
 
 static void act_change(struct fx *t, const struct two *two)
 {
-    static const int kinds[] = {EMQ__CHANGE_PRIORITY, EMQ__CHANGE_DELAY, EMQ__CHANGE_PROMOTE,
-                                EMQ__CHANGE_RETRY, EMQ__CHANGE_CANCEL};
+    static const int kinds[] = {EMQ__CHANGE_DELAY, EMQ__CHANGE_PROMOTE, EMQ__CHANGE_RETRY,
+                                EMQ__CHANGE_PRIORITY, EMQ__CHANGE_CANCEL};
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(kinds); i++)
         change_all(t, two, (struct emq__change){.kind = kinds[i], .delay_ms = 60000});
@@ -281,6 +281,21 @@ REDIS_TEST(every_act_goes_on_beside_a_lock_and_children_of_another_type)
     play(t, ":dependencies", true);
     DO("FLUSHDB");
     play(t, ":unsuccessful", true);
+}
+
+REDIS_TEST(every_act_goes_on_with_a_record_whose_numbers_are_none)
+{
+    char queue[80];
+
+    fx_unchecked(t);
+    for (size_t p = 0; p < EMQ_ARRAY_LEN(places); p++)
+        for (size_t a = 0; a < EMQ_ARRAY_LEN(acts); a++) {
+            (void)snprintf(queue, sizeof queue, "%s-%s", places[p].name, acts[a].name);
+            struct two two = put_two(t, queue, &places[p]);
+            DO("HSET emq:%s:bad timestamp x atm x ats x stc x priority x delay x emq:exp x opts x",
+               queue);
+            acts[a].fn(t, &two);
+        }
 }
 
 /* ---- what a job names ---------------------------------------------------------------------------- */

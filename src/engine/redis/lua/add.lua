@@ -92,7 +92,7 @@ local function others()
       if of == stage and since == began or rare().stage_lives(since, of) then
         return 0
       end
-    elseif h[2] and h[3] and tonumber(h[2]) <= now_ms then
+    elseif h[2] and h[3] and (tonumber(h[2]) or now_ms + 1) <= now_ms then
       call("ZREM", q.b .. "completed", id)
       call("ZREM", q.b .. "failed", id)
       count(q, "removed")

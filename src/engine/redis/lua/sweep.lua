@@ -90,7 +90,7 @@ local function drop_expired(state)
   local gone = {}
   for i = 1, #ids, 2 do
     local exp = try_record("HMGET", B .. ids[i], "emq:exp")[1]
-    if exp and tonumber(exp) <= now_ms then
+    if exp and (tonumber(exp) or now_ms + 1) <= now_ms then
       gone[#gone + 1] = ids[i]
     end
   end

@@ -136,7 +136,7 @@ local function change_job(q, id, state, c, rank)
   if stays or kind == DELAY then
     return OK, state
   end
-  return OK, tonumber(call("HGET", q.b .. id, "priority") or 0) > 0 and PRIORITIZED or WAITING
+  return OK, (tonumber(call("HGET", q.b .. id, "priority") or 0) or 0) > 0 and PRIORITIZED or WAITING
 end
 
 -- The job of an id: its state; nil: no such job, or a staged one.
