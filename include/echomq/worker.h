@@ -107,15 +107,17 @@ typedef struct emq_worker_opts {
                                 retry. What a paused queue holds does not count, nor what this worker
                                 leaves to others: the next run of a BullMQ scheduler; of fire-and-
                                 forget all jobs of schedulers and those with a parent. A store that
-                                refuses all writes (full, read-only, damaged) for as long as a lock, at
-                                most 30 s, ends it too, as it ends a worker that has had max_jobs */
+                                refuses all writes (full, read-only, damaged, a key that belongs to
+                                something else) for as long as a lock, at most 30 s, ends it too, as it
+                                ends a worker that has had max_jobs */
     int32_t stream;              /* argv: one child is kept and fed JSON lines */
     int32_t start_paused;
     int64_t max_jobs; /* end after this many jobs; 0 = no limit */
 } emq_worker_opts;
 
 /* Starts the threads. The client must outlive the worker. EMQ_OK, E_INVALID, E_NOMEM, E_SYSTEM,
- * or the store's failure when it can't be reached at all within io_timeout_ms. */
+ * or the store's failure when it can't be reached at all within io_timeout_ms, or refuses to serve one of the
+ * queues. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_worker_start(emq_worker **out, emq_client *c,
                                                          const emq_worker_opts *opts,
                                                          emq_error *err);

@@ -101,7 +101,7 @@ static const struct cli_option add_table[] = {
      .value = "N",
      .help = "log entries kept (1000); a burst of lines is one",
      .min = 1,
-     .max = 1000000},
+     .max = EMQ__KEEP_LOGS_MAX},
     {.name = "--group",
      .type = CLI_TEXT,
      PER_JOB(group),

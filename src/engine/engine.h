@@ -469,6 +469,7 @@ struct emq__totals {
 };
 struct emq__stats_req {
     emq_str prefix, queue;
+    bool beginning; /* of a worker with the queue: told is what would refuse its acts */
     /* For a worker that ends when nothing is left: `takeable`, and every delayed job is looked at if need
      * be, in slices. */
     bool ending;

@@ -49,6 +49,7 @@ enum {
     EMQ__DEFAULT_BACKOFF_MS = 1000,
     EMQ__DEFAULT_BACKOFF_MAX_MS = 3600 * 1000,
     EMQ__DEFAULT_KEEP_LOGS = 1000,
+    EMQ__KEEP_LOGS_MAX = 1000000, /* that a user may write */
     EMQ__DEFAULT_STACK_LIMIT = 10
 };
 

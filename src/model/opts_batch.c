@@ -99,15 +99,15 @@ static emq_status read_i64(struct line *l, struct emq__json v, void *field, emq_
     return EMQ_OK;
 }
 
-static emq_status read_i32(struct line *l, struct emq__json v, int32_t max, void *field,
-                           emq_error *err)
+static emq_status read_i32(struct line *l, struct emq__json v, int32_t min, int32_t max,
+                           void *field, emq_error *err)
 {
     int64_t n = 0;
     int32_t narrow;
     char wanted[64];
 
-    if (!emq__json_i64(v, &n) || n < 0 || n > max) {
-        (void)snprintf(wanted, sizeof wanted, "a whole number within 0..%d", (int)max);
+    if (!emq__json_i64(v, &n) || n < min || n > max) {
+        (void)snprintf(wanted, sizeof wanted, "a whole number within %d..%d", (int)min, (int)max);
         return wrong_type(l, v, wanted, err);
     }
     narrow = (int32_t)n;
@@ -117,12 +117,17 @@ static emq_status read_i32(struct line *l, struct emq__json v, int32_t max, void
 
 static emq_status read_priority(struct line *l, struct emq__json v, void *field, emq_error *err)
 {
-    return read_i32(l, v, EMQ_PRIORITY_MAX, field, err);
+    return read_i32(l, v, 0, EMQ_PRIORITY_MAX, field, err);
 }
 
-static emq_status read_count(struct line *l, struct emq__json v, void *field, emq_error *err)
+static emq_status read_attempts(struct line *l, struct emq__json v, void *field, emq_error *err)
 {
-    return read_i32(l, v, INT32_MAX, field, err);
+    return read_i32(l, v, 1, INT32_MAX, field, err);
+}
+
+static emq_status read_keep_logs(struct line *l, struct emq__json v, void *field, emq_error *err)
+{
+    return read_i32(l, v, 1, EMQ__KEEP_LOGS_MAX, field, err);
 }
 
 static emq_status read_bool(struct line *l, struct emq__json v, void *field, emq_error *err)
@@ -257,8 +262,8 @@ static const struct key line_keys[] = {
     {"timeout", read_span, offsetof(emq_add_opts, timeout_ms)},
     {"timestamp", read_i64, offsetof(emq_add_opts, timestamp_at_ms)},
     {"priority", read_priority, offsetof(emq_add_opts, priority)},
-    {"attempts", read_count, offsetof(emq_add_opts, attempts)},
-    {"keepLogs", read_count, offsetof(emq_add_opts, keep_logs)},
+    {"attempts", read_attempts, offsetof(emq_add_opts, attempts)},
+    {"keepLogs", read_keep_logs, offsetof(emq_add_opts, keep_logs)},
     {"lifo", read_bool, offsetof(emq_add_opts, lifo)},
     {"backoff", read_backoff, 0},
     {"dedup", read_dedup, 0},

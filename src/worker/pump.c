@@ -219,7 +219,8 @@ static bool gives_up(emq_worker *w, int64_t now_us)
     const struct emq__pump *p = &w->pump;
     bool ends = w->cfg.exit_when_empty || (w->cfg.max_jobs > 0 && p->handed >= w->cfg.max_jobs);
     int64_t ms = w->cfg.lock_ms < EMQ__REFUSED_MAX_MS ? w->cfg.lock_ms : EMQ__REFUSED_MAX_MS;
-    char text[256], span[40];
+    const emq_error *with = &p->refused_with;
+    char text[128 + sizeof with->text], span[40];
 
     if (!ends || !p->refused_since_us || now_us - p->refused_since_us < ms * 1000)
         return false;
@@ -228,11 +229,13 @@ static bool gives_up(emq_worker *w, int64_t now_us)
     pthread_mutex_unlock(&w->mu);
     if (busy)
         return false;
-    atomic_store(&w->gave_up, p->refused_with);
+    atomic_store(&w->gave_up, with->status);
     (void)snprintf(text, sizeof text,
                    "giving up: nothing could be stored for %s: %s; free or repair the store, then "
                    "start again: no job is lost",
-                   emq__duration_format(ms, span), emq_status_text((emq_status)p->refused_with));
+                   emq__duration_format(ms, span),
+                   with->status == EMQ_E_INVALID ? with->text /* which key, say */
+                                                 : emq_status_text((emq_status)with->status));
     emq__event_queue(w, EMQ_EVENT_ERROR, (emq_str){0}, (emq_str){0}, emq_cstr(text));
     finished(w, "the store refuses all writes");
     emq_worker_stop(w, 1);

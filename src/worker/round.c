@@ -290,10 +290,12 @@ static void hard_failure(emq_worker *w, const emq_error *err)
     struct emq__wqueue *q = r->q;
     int64_t now = emq__mono_now().us;
 
-    if (err->status != EMQ_E_INVALID) {
+    /* Invalid may be one of the outcomes, which is then stored as a failure: that, and a take, have nothing that
+     * could be wrong with them. */
+    if (err->status != EMQ_E_INVALID || r->n == 0 || (r->n == 1 && r->slots->converted)) {
         if (!w->pump.refused_since_us)
             w->pump.refused_since_us = now;
-        w->pump.refused_with = err->status;
+        w->pump.refused_with = *err;
     }
     if (r->n == 0) {
         emq__pump_trouble(w, q->name, "taking jobs", err);

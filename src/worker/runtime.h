@@ -176,7 +176,7 @@ struct emq__pump {
     int32_t failures;                          /* in a row */
     int32_t told;                              /* status of the last ERROR event; 0 = all is well */
     int64_t refused_since_us;                  /* the store refuses what writes; 0 = it does not */
-    int32_t refused_with;                      /* the last such status */
+    emq_error refused_with;                    /* the last such failure */
     int64_t now_ms;                            /* the store's clock at its last answer */
     int64_t handed;                            /* jobs taken and not released, for max_jobs */
     int64_t empty_at_us;                       /* exit_when_empty: look again then */

@@ -148,14 +148,11 @@ static emq_status slots_make(emq_worker *w, emq_error *err)
     return EMQ_OK;
 }
 
-/* The first contact: a store that can't be reached at all is told to whoever starts the worker. */
-static emq_status contact(emq_worker *w, emq_error *err)
+static emq_status contact(emq_worker *w, emq_str queue, struct emq__mono until, emq_error *err)
 {
-    struct emq__mono until = emq__mono_add_ms(emq__mono_now(), w->c->io_timeout_ms);
-
     for (int32_t failures = 0;; failures++) {
         struct emq__arena mem = {0};
-        struct emq__stats_req req = {.prefix = w->c->prefix, .queue = w->names[0]};
+        struct emq__stats_req req = {.prefix = w->c->prefix, .queue = queue, .beginning = true};
         struct emq__stats_res res;
         emq_status s = w->e->ops->stats(w->e, &req, &res, &mem, err);
         emq__arena_free(&mem);
@@ -172,6 +169,18 @@ static emq_status contact(emq_worker *w, emq_error *err)
         emq__wake_wait(&w->pump_wake, emq__wake_read(&w->pump_wake),
                        emq__backoff_jitter_ms(failures));
     }
+}
+
+/* The first contact: a store that can't be reached at all, or refuses to serve one of the queues, is told to
+ * whoever starts the worker. */
+static emq_status contact_all(emq_worker *w, emq_error *err)
+{
+    struct emq__mono until = emq__mono_add_ms(emq__mono_now(), w->c->io_timeout_ms);
+    emq_status s = EMQ_OK;
+
+    for (size_t i = 0; s == EMQ_OK && i < w->n_queues; i++)
+        s = contact(w, w->names[i], until, err);
+    return s;
 }
 
 static emq_status exec_make(emq_worker *w, const emq_worker_opts *opts, emq_error *err)
@@ -224,7 +233,7 @@ emq_status emq_worker_start(emq_worker **out, emq_client *c, const emq_worker_op
     if (s == EMQ_OK)
         s = slots_make(w, err);
     if (s == EMQ_OK)
-        s = contact(w, err);
+        s = contact_all(w, err);
     if (s == EMQ_OK && w->cfg.argv)
         s = exec_make(w, opts, err);
     if (s == EMQ_OK) {

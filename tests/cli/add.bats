@@ -172,6 +172,9 @@ load common
     echo '{"data":1,"priority":1.5}' >batch
     expect 65 emq add q --batch batch
     says 'line 1: "priority": 1.5 is not a whole number within 0..2097151'
+    echo '{"data":1,"attempts":0}' >batch
+    expect 65 emq add q --batch batch
+    says 'line 1: "attempts": 0 is not a whole number within 1..2147483647'
 }
 
 @test "an id twice in a batch is one job and told as duplicate" {

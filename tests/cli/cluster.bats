@@ -117,6 +117,15 @@ why_and_fsck() {
     says "one prefix with the braces in it"
 }
 
+@test "a worker is refused at once when one of its queues has no hash tag" {
+    setup_cluster emq '{q}'
+    for queues in a "$Q a" "a $Q"; do
+        # shellcheck disable=SC2086
+        expect 64 timeout 60 emq work $queues --exit-when-empty -- cat
+        says 'into braces, like "{a}"'
+    done
+}
+
 @test "fsck looks at the queues of all nodes" {
     setup_cluster emq none
     for q in '{a}' '{b}' '{c}' '{d}'; do

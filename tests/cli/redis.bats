@@ -195,6 +195,55 @@ END
     [ "$(field .queue)" = other ]
 }
 
+@test "a job whose record is a string holds up nobody, and fsck names it" {
+    needs_server
+    local verb i
+    for i in 1 2 3; do emq add q x --id "j$i" >/dev/null; done
+    on_server del emq:q:j1 >/dev/null
+    on_server set emq:q:j1 x >/dev/null
+    for verb in "stats q" ls "ls q" "show q j2" "why q j2" "explain q" "tail q --all --count 1" "cancel q j3"; do
+        # shellcheck disable=SC2086
+        expect 0 emq $verb
+    done
+    expect 1 emq fsck
+    grep -qF "q: job j1: a key is of another type than it should be: the record is a string" <<<"$output"
+    expect 0 emq work q --exit-when-empty -- true
+    [ "$(emq show q j2 --json | jq -r .state)" = completed ]
+    [ "$(on_server get emq:q:j1)" = x ]
+}
+
+@test "a worker is refused when a key of one of its queues belongs to something else" {
+    needs_server
+    local key queues
+    emq add good x >/dev/null
+    for key in events marker id stalled limiter pc wait meta; do
+        on_server del "emq:q:$key" >/dev/null
+        case $key in
+        id | limiter | pc) on_server lpush "emq:q:$key" x >/dev/null ;;
+        *) on_server set "emq:q:$key" x >/dev/null ;;
+        esac
+        for queues in q "good q"; do
+            # shellcheck disable=SC2086
+            expect 64 timeout 60 emq work $queues --exit-when-empty -- true
+            says "the key \"emq:q:$key\" is a"
+        done
+        on_server del "emq:q:$key" >/dev/null
+    done
+    [ "$(emq stats good --json | jq .waiting)" = 1 ]
+}
+
+@test "a key that becomes another's while a worker runs ends exit-when-empty, and no job is lost" {
+    needs_server
+    emq add q x >/dev/null
+    emq add q y >/dev/null
+    expect 64 timeout 60 emq work q --exit-when-empty --lock 500ms -- \
+        sh -c "redis-cli -u $EMQ_TEST_SERVER rename emq:q:wait aside && redis-cli -u $EMQ_TEST_SERVER set emq:q:wait x"
+    says 'giving up: nothing could be stored for 500ms: the key "emq:q:wait" is a string and not a list'
+    on_server rename aside emq:q:wait >/dev/null
+    expect 0 emq work q --exit-when-empty --stalled-interval 100ms -- true
+    [ "$(emq stats q --json | jq -c '[.completed, .totals.added]')" = "[2,2]" ]
+}
+
 @test "a user without the right to a key of the queue is told which, with 77" {
     needs_server
     on_server acl setuser bob on '>pw' '~emq:q:[^m]*' '~emq::*' '&*' +@all >/dev/null

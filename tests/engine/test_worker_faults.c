@@ -317,6 +317,23 @@ EMQ_TEST(a_worker_that_is_to_end_by_itself_gives_up_when_the_store_stays_full)
     }
 }
 
+/* As by a key that belongs to something else: not even the failure of the job can be stored. */
+EMQ_TEST(a_worker_that_is_to_end_by_itself_gives_up_when_the_store_takes_an_outcome_in_no_form)
+{
+    struct bench *b = bench_open("q");
+    struct poison p = {.bad_calls = 0};
+
+    poison_wrap(b, &p, EMQ_E_INVALID);
+    b->o.o.lock_ms = 300;
+    b->o.o.exit_when_empty = 1;
+    wf_add(&b->f, "q", "bad", "");
+    emq_worker *w = wf_start(&b->f, &b->o);
+    CHECK_STATUS(emq_worker_join(w, PATIENCE_MS, NULL), EMQ_OK);
+    CHECK_INT(wf_stats(w).gave_up, EMQ_E_INVALID);
+    emq_worker_free(w);
+    bench_close(b);
+}
+
 EMQ_TEST(a_worker_that_gives_up_waits_for_what_runs)
 {
     struct bench *b = bench_open("q");

@@ -14,7 +14,8 @@ EMQ_TEST(a_sentinel_that_does_not_know_the_name_says_so)
     emq_error err = {0};
     char url[200];
 
-    (void)snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/other", w.sentinel->port);
+    (void)snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d,127.0.0.1:1/other",
+                   w.sentinel->port);
     CHECK_STATUS(try_url(url, PATIENCE_MS, &e, &err), EMQ_E_UNAVAIL);
     CHECK_TEXT(err, "knows no primary \"other\"");
     end_watched(&w);

@@ -54,6 +54,13 @@ EMQ_TEST(a_server_that_wants_a_password_says_so)
     (void)snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/main", s->port);
     CHECK_STATUS(try_url(url, PATIENCE_MS, &e, &err), EMQ_E_REFUSED);
     CHECK_TEXT(err, "?sentinel_password=");
+    /* Beside one that is not there, whichever comes first. */
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
+                       i ? s->port : 1, i ? 1 : s->port);
+        CHECK_STATUS(try_url(url, PATIENCE_MS, &e, &err), EMQ_E_REFUSED);
+        CHECK_TEXT(err, "?sentinel_password=");
+    }
     CHECK_STATUS_ERR(try_url(s->url, PATIENCE_MS, &e, &err), EMQ_OK, &err);
     e->ops->close(e);
     server_end(s);

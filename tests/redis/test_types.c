@@ -300,6 +300,21 @@ REDIS_TEST(an_act_that_meets_a_key_of_something_else_names_it_and_has_changed_no
     CHECK_INT(bad, 0);
 }
 
+REDIS_TEST(a_handle_that_has_met_a_key_of_something_else_changes_nothing_until_it_is_gone)
+{
+    fx_unchecked(t);
+    must_add_id(t, "q", "a");
+    must_add_id(t, "q", "b");
+    struct place first = {.queue = "q", .held = must_take(t, "q")};
+    struct place second = {.queue = "q", .held = must_take(t, "q")};
+    DO("SET emq:q:stalled x");
+    CHECK_STATUS(act_complete(t, &first), EMQ_E_INVALID);
+    CHECK_STATUS(act_complete(t, &second), EMQ_E_INVALID);
+    CHECK_DO("0", "LPOS emq:q:active b");
+    DO("DEL emq:q:stalled");
+    CHECK_STATUS(act_complete(t, &second), EMQ_OK);
+}
+
 /* A fresh handle does the act: E_INVALID, the text names the key and what it is. */
 static void expect_named(struct fx *t, act_fn act, const char *text)
 {

@@ -108,6 +108,8 @@ static emq_status stats_script(struct emq__engine *e, const struct emq__stats_re
 
     rd_arg_str(a, seen);
     rd_arg_str(a, req->ending ? emq_strn(&"012"[req->mode], 1) : (emq_str){0});
+    if (req->beginning)
+        rd_arg_looks(a);
     return rd_eval(a, r, err);
 }
 

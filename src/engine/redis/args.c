@@ -143,7 +143,13 @@ void rd_arg_i64(struct rd_args *a, int64_t v)
 void rd_arg_writes(struct rd_args *a)
 {
     if (a)
-        a->writes = true;
+        a->writes = a->looks = true;
+}
+
+void rd_arg_looks(struct rd_args *a)
+{
+    if (a)
+        a->looks = true;
 }
 
 void rd_arg_call(struct rd_args *a, struct emq__call call)

@@ -2,7 +2,8 @@
  *
  * Keys of a queue that belong to something else. A script that meets one can't take back what it wrote before,
  * so they are looked for before a handle's first act on a queue; and again when a script has met one all the
- * same, since the server does not say which one it was, nor which one a user may not reach.
+ * same, since the server does not say which one it was, nor which one a user may not reach. From then on each act
+ * is preceded by the look until that finds none.
  */
 #include "engine/redis/script.h"
 
@@ -52,13 +53,23 @@ static emq_status name_it(const struct rd_about *about, const struct rd_reply *f
         EMQ_STR_ARG(key), EMQ_STR_ARG(is), EMQ_STR_ARG(want));
 }
 
+static uint64_t hash_of(const struct rd_args *a)
+{
+    return emq__hash(a->prefix) * 31 + emq__hash(a->queue);
+}
+
+static _Atomic uint64_t *seen_of(const struct rd_args *a)
+{
+    return &a->e->seen[hash_of(a) % RD_SEEN];
+}
+
 emq_status rd_queue_looked_at(struct rd_args *a, emq_error *err)
 {
-    if (!a->writes || a->queue.len == 0 || a->script == RD_LUA_mend) /* which looks for itself */
+    if (!a->looks || a->queue.len == 0 || a->script == RD_LUA_mend) /* which looks for itself */
         return EMQ_OK;
     const struct rd_about about = {a->e, a->prefix, a->queue, a->what, a->mem};
-    uint64_t hash = emq__hash(a->prefix) * 31 + emq__hash(a->queue);
-    _Atomic uint64_t *seen = &a->e->seen[hash % RD_SEEN];
+    uint64_t hash = hash_of(a);
+    _Atomic uint64_t *seen = seen_of(a);
     const struct rd_reply *found;
 
     if (atomic_load(seen) == hash)
@@ -99,6 +110,8 @@ emq_status rd_script_failed(const struct rd_args *a, const struct rd_said *said,
     const struct rd_about about = {a->e, a->prefix, a->queue, a->what, a->mem};
     emq_status s = EMQ_OK;
 
+    if (said->wrong_type)
+        atomic_store(seen_of(a), 0);
     if (a->n_keys > 0 && a->script == RD_LUA_types && said->key_denied)
         return meta_denied(a, err);
     if (a->script != RD_LUA_types && rd_explained(&about, &a->cmd, said, &s, err))

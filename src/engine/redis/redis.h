@@ -53,6 +53,9 @@ void rd_arg_i64(struct rd_args *a, int64_t v);
 void rd_arg_call(struct rd_args *a, struct emq__call call);
 /* Marks an act that writes and has no receipt (extend, promote). */
 void rd_arg_writes(struct rd_args *a);
+/* Marks an act that only reads and is refused like one that writes when a key of the queue belongs to something
+ * else. */
+void rd_arg_looks(struct rd_args *a);
 /* B and X of a further queue, two arguments. On a cluster it must be in the slot of the first one;
  * rd_eval() says so otherwise and sends nothing. */
 void rd_arg_queue(struct rd_args *a, emq_str prefix, emq_str queue);

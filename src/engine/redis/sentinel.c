@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sentinels: who is the primary now. Asked anew for each connection; whichever of them answers will do.
+ * Sentinels: who is the primary now. Asked anew for each connection; whichever of them answers will do. Of several
+ * failures the most telling one is told.
  */
 #include "engine/redis/error.h"
 #include "engine/redis/ground.h"
@@ -28,8 +29,9 @@ static emq_status refused(const struct rd_engine *e, const struct rd_addr *senti
     return rd_error_fail(&said, sentinel, "sentinel", err);
 }
 
+/* answered: it said something, if not what it was asked. */
 static emq_status ask(struct rd_engine *e, const struct rd_addr *sentinel, struct emq__mono end,
-                      struct rd_addr *out, emq_error *err)
+                      struct rd_addr *out, bool *answered, emq_error *err)
 {
     char at[RD_ADDR_TEXT_MAX];
     struct emq__arena mem = {0};
@@ -46,6 +48,7 @@ static emq_status ask(struct rd_engine *e, const struct rd_addr *sentinel, struc
     rd_cmd_text(&cmd, "GET-MASTER-ADDR-BY-NAME");
     rd_cmd_arg(&cmd, e->cfg.primary);
     s = rd_talk_ask(&talk, &cmd, &mem, end, &r, &why);
+    *answered = s == EMQ_OK;
     emq_str host = s == EMQ_OK ? rd_str(rd_at(r, 0)) : EMQ_STR_LIT("");
     int64_t port = s == EMQ_OK ? rd_i64(rd_at(r, 1)) : 0;
     if (s != EMQ_OK) {
@@ -66,18 +69,38 @@ static emq_status ask(struct rd_engine *e, const struct rd_addr *sentinel, struc
     return s;
 }
 
+/* How much a failure tells: a refusal more than that a sentinel knows no such primary, that more than that one is
+ * not there. A handle that is open tells rather what may pass. */
+static int weight(const struct rd_engine *e, emq_status s, bool answered)
+{
+    bool passes = s == EMQ_E_UNAVAIL;
+
+    return 1 + 2 * (passes == e->opened) + answered;
+}
+
 emq_status rd_sentinel_ask(struct rd_engine *e, struct emq__mono end, struct rd_addr *out,
                            emq_error *err)
 {
-    emq_status s = EMQ_E_UNAVAIL;
+    emq_status told = EMQ_E_UNAVAIL;
+    int heaviest = 0;
     size_t n = e->cfg.n_seeds, start = atomic_load(&e->good_sentinel);
 
-    for (size_t i = 0; i < n && s != EMQ_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
+        emq_error mine = {0};
+        bool answered = false;
         struct emq__mono now = emq__mono_now();
         struct emq__mono share = {now.us + (end.us - now.us) / (int64_t)(n - i)};
-        s = ask(e, &e->cfg.seeds[(start + i) % n], share, out, err);
-        if (s == EMQ_OK)
+        emq_status s = ask(e, &e->cfg.seeds[(start + i) % n], share, out, &answered, &mine);
+        if (s == EMQ_OK) {
             atomic_store(&e->good_sentinel, (start + i) % n);
+            return EMQ_OK;
+        }
+        if (weight(e, s, answered) <= heaviest)
+            continue;
+        heaviest = weight(e, s, answered);
+        told = s;
+        if (err)
+            *err = mine;
     }
-    return s;
+    return told;
 }

@@ -93,9 +93,11 @@ local function others()
     if call("EXISTS", key) == 0 then
       return nil
     end
-    local h = call("HMGET", key, "emq:exp", "finishedOn", "timestamp")
+    local h = try_record("HMGET", key, "emq:exp", "finishedOn", "timestamp")
     local gone = {}
-    if h[1] and h[2] and tonumber(h[1]) <= now_ms then
+    if h.err then
+      return 0
+    elseif h[1] and h[2] and (tonumber(h[1]) or now_ms + 1) <= now_ms then
       call("ZREM", q.b .. "completed", id)
       call("ZREM", q.b .. "failed", id)
       count(q, "removed")
@@ -242,6 +244,7 @@ local function held()
       if of and not (of == stage and since == began) and call("LINDEX", of, "0") == "b" .. since then
         return ids[i]
       end
+      call("HEXISTS", keys[i], "timestamp") -- a key of another type refuses all
     end
   end
 end

@@ -27,9 +27,11 @@ local comes_by_again = (c.kind == DELAY or c.kind == PRIORITY_OF) and not stays
 local CHANGED_MAX, LOOK = 100, 100
 local q = queue(B)
 
-local stored = receipt_find(session, seq, "bulk")
-if stored and (stored.err or stored[2] > slices_done) then
-  return stored
+do -- blocks: a script has at most 200 local variables
+  local stored = receipt_find(session, seq, "bulk")
+  if stored and (stored.err or stored[2] > slices_done) then
+    return stored
+  end
 end
 
 -- Begins behind the job that the last slice left, or `after`.
@@ -80,17 +82,19 @@ local function look(id, score)
 end
 
 finished = finished or not fits(c.kind, state)
-local from = at.rank
-while not finished and spent < SLICE and (comes_by_again or #found < CHANGED_MAX) do
-  local ids, scores = ids_of(B, state, from, 100, false)
-  for i, id in ipairs(ids) do
-    look(id, scores and scores[i])
-    if finished then
-      break
+do
+  local from = at.rank
+  while not finished and spent < SLICE and (comes_by_again or #found < CHANGED_MAX) do
+    local ids, scores = ids_of(B, state, from, 100, false)
+    for i, id in ipairs(ids) do
+      look(id, scores and scores[i])
+      if finished then
+        break
+      end
     end
+    from = from + #ids
+    finished = finished or #ids < 100
   end
-  from = from + #ids
-  finished = finished or #ids < 100
 end
 
 local function change_one(id, rank)

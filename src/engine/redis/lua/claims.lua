@@ -18,7 +18,7 @@ for _, name in ipairs(names) do
   local ids = call("LRANGE", b .. "active", 0, -1)
   for i = #ids, 1, -1 do
     local id = ids[i]
-    local h = call("HMGET", b .. id, "emq:tk", "processedOn")
+    local h = try_record("HMGET", b .. id, "emq:tk", "processedOn")
     local token = last_token(h[1], h[2])
     if token and string.sub(token, 1, #worker) == worker and string.find(token, "^%d+$", #worker + 1) then
       out[#out + 1] = {name, id, token, call("PTTL", b .. id .. ":lock"), call("HGETALL", b .. id)}

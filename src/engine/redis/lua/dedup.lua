@@ -14,7 +14,7 @@ local id, key, release = ARGV[6], B .. "de:" .. ARGV[6], ARGV[8] == "1"
 
 local function answer()
   local owner, left = call("GET", key), call("PTTL", key)
-  if owner and left < 0 and call("HEXISTS", B .. owner, "timestamp") == 0 then -- held by nobody
+  if owner and left < 0 and try_record("HEXISTS", B .. owner, "timestamp") ~= 1 then -- held by nobody
     if release then
       call("DEL", key, B .. "dn:" .. id)
     end

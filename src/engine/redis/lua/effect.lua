@@ -186,7 +186,7 @@ end
 
 local function look()
   ends(q).look(e, call("GET", e.key .. ":lock"),
-               call("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
+               try_record("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
   e.refused = e.refused or ends(q).of_children(e) or not rare().in_active(q, e.id) and LOST or nil
 end
 

@@ -16,8 +16,8 @@ end
 local values = #locks > 0 and call("MGET", unpack(locks)) or {}
 for i, e in ipairs(entries) do
   local key, lock = e.b .. e.id, values[i]
-  local h = lock == e.token and {call("HGET", key, "emq:cancel")} or
-            call("HMGET", key, "emq:cancel", "emq:tk", "processedOn")
+  local h = lock == e.token and try_record("HMGET", key, "emq:cancel") or
+            try_record("HMGET", key, "emq:cancel", "emq:tk", "processedOn")
   local outcome = OK
   if lock == e.token then
     call("PEXPIRE", locks[i], span(lock_ms))

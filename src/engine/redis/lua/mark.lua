@@ -102,7 +102,7 @@ end
 
 -- Answers outcome, state and the job's timestamp.
 local function mark()
-  local h = call("HMGET", B .. id, "timestamp", "emq:tk", "processedOn")
+  local h = try_record("HMGET", B .. id, "timestamp", "emq:tk", "processedOn")
   if not h[1] then
     return NOT_FOUND, 0, "0"
   elseif token ~= "" and not owns(q, id, token, call("GET", B .. id .. ":lock"), h[2], h[3]) then

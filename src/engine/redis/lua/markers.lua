@@ -25,7 +25,7 @@ end
 
 -- Does the hand-out live that has claimed it?
 local function lives(job, timestamp, m)
-  local h = call("HMGET", B .. job, "timestamp", "emq:tk", "processedOn")
+  local h = try_record("HMGET", B .. job, "timestamp", "emq:tk", "processedOn")
   return m.token ~= "" and h[1] and tonumber(h[1]) == tonumber(timestamp) and
          owns(q, job, m.token, call("GET", B .. job .. ":lock"), h[2], h[3])
 end

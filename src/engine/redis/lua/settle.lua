@@ -57,7 +57,7 @@ local function look()
   local tokens = n > 0 and call("MGET", unpack(locks)) or {}
   local children = {B .. "stalled"}
   for i = 1, n do
-    local v = call("HMGET", keys[i], "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa")
+    local v = try_record("HMGET", keys[i], "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa")
     if special[i] or tokens[i] ~= args[starts[i] + 1] or not v[1] or v[3] or v[4] or v[5] or v[6] then
       special[i] = special[i] or ends(q).read(starts[i], keeps[i])
       ends(q).look(special[i], tokens[i], v)

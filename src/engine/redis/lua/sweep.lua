@@ -44,8 +44,8 @@ local function ended(ids)
   end
   local out, waits = {}, {}
   for _, id in ipairs(list) do
-    local v = call("HMGET", B .. id, "timestamp", "processedOn", "emq:tk", "emq:cancel", "priority", "stc",
-                   "deid", "parentKey", "parent", "rjk", "defa")
+    local v = try_record("HMGET", B .. id, "timestamp", "processedOn", "emq:tk", "emq:cancel", "priority", "stc",
+                         "deid", "parentKey", "parent", "rjk", "defa")
     local h = {["emq:cancel"] = v[4] or nil, priority = v[5], stc = v[6], deid = v[7] or nil,
                parentKey = v[8] or nil, parent = v[9] or nil, rjk = v[10] or nil, defa = v[11] or nil}
     h.token, h.mode = last_token(v[3], v[2])
@@ -89,8 +89,8 @@ local function drop_expired(state)
   local ids = call("ZRANGEBYSCORE", key, from and "(" .. from or "-inf", "+inf", "WITHSCORES", "LIMIT", 0, 1000)
   local gone = {}
   for i = 1, #ids, 2 do
-    local exp = call("HGET", B .. ids[i], "emq:exp")
-    if exp and tonumber(exp) <= now_ms then
+    local exp = try_record("HMGET", B .. ids[i], "emq:exp")[1]
+    if exp and (tonumber(exp) or now_ms + 1) <= now_ms then
       gone[#gone + 1] = ids[i]
     end
   end

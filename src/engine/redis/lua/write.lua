@@ -46,7 +46,7 @@ end
 
 local NAME = {p = "progress", d = "data", l = "log", c = "clear-logs"}
 local function write()
-  local h = call("HMGET", key, "timestamp", "emq:tk", "processedOn", "emq:enc", "opts")
+  local h = try_record("HMGET", key, "timestamp", "emq:tk", "processedOn", "emq:enc", "opts")
   if not h[1] then
     return NOT_FOUND
   elseif token == "" then

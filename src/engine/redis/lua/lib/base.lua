@@ -29,7 +29,8 @@ local STATE_NAME = {"waiting", "active", "delayed", "prioritized", "waiting-chil
 local AT_MOST_ONCE, FIRE_AND_FORGET = "1", "2"
 local HISTORY_MS = 604800000
 
--- Reads of a record that may be missing or of another type. Any other refusal, as for want of rights, does not
+-- For a record, or a key beside it, that may be missing or of another type: then the answer has no members and
+-- is no number. One such key stops nobody who only comes by. Any other refusal, as for want of rights, does not
 -- mean that there is none: it ends the act.
 local function try_record(...)
   local r = try(...)

@@ -53,14 +53,15 @@ local function reattach(q, id, state)
   if not pq then
     return
   end
-  local known
+  local is_known
   if state == COMPLETED then
-    known = call("HDEL", key .. ":processed", child)
+    is_known = try_record("HDEL", key .. ":processed", child) == 1
   else
-    known = call("ZREM", key .. ":unsuccessful", child) + call("HDEL", key .. ":failed", child)
+    local out, told = try_record("ZREM", key .. ":unsuccessful", child), try_record("HDEL", key .. ":failed", child)
+    is_known = out == 1 or told == 1
   end
-  if known > 0 then
-    call("SADD", key .. ":dependencies", child)
+  if is_known then
+    try_record("SADD", key .. ":dependencies", child)
   end
 end
 
@@ -139,7 +140,7 @@ local function change_job(q, id, state, c, rank)
   if stays or kind == DELAY then
     return OK, state
   end
-  return OK, tonumber(call("HGET", q.b .. id, "priority") or 0) > 0 and PRIORITIZED or WAITING
+  return OK, (tonumber(call("HGET", q.b .. id, "priority") or 0) or 0) > 0 and PRIORITIZED or WAITING
 end
 
 -- The job of an id: its state; nil: no such job.

@@ -61,7 +61,7 @@ local function dedup_admit(q, j)
   local key = q.b .. "de:" .. d.id
   local owner, state = call("GET", key), 0
   if owner then
-    if call("EXISTS", q.b .. owner) == 1 then
+    if is_hash(q.b .. owner) then
       state = state_of(q, owner)
     end
     if state == 0 and call("PTTL", key) == -1 then -- stale: no record, no window
@@ -116,10 +116,10 @@ end
 -- without a window is free. true: a job came into line.
 local function dedup_end(q, id, dedup_id)
   local key, next_key = q.b .. "de:" .. dedup_id, q.b .. "dn:" .. dedup_id
-  if call("GET", key) ~= id then
+  if try_record("GET", key) ~= id then
     return false
   end
-  local next = fields(call("HGETALL", next_key))
+  local next = fields(try_record("HGETALL", next_key))
   if not (next.name and next.data and next.opts) then -- a part of one stays, for fsck to tell
     if call("PTTL", key) == -1 then
       call("DEL", key)

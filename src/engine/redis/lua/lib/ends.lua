@@ -37,7 +37,7 @@ local function ends(q)
   -- Fills e.refused, an outcome, unless the entry may settle the job. v: of its hash: timestamp, atm, deid,
   -- parentKey, emq:cancel, defa.
   local function look(e, lock, v)
-    local R, more = rare(), call("HMGET", e.key, unpack(MORE))
+    local R, more = rare(), try_record("HMGET", e.key, unpack(MORE))
     local h = {atm = v[2], deid = v[3], parentKey = v[4], ["emq:cancel"] = v[5], defa = v[6]}
     for i, name in ipairs(MORE) do
       h[name] = more[i]
@@ -61,8 +61,9 @@ local function ends(q)
 
   -- Why a parent may not complete: its children are not all done, or one has failed that fails it; nil: it may.
   local function of_children(e)
-    return call("SCARD", e.key .. ":dependencies") > 0 and PENDING_CHILDREN or
-           call("ZCARD", e.key .. ":unsuccessful") > 0 and FAILED_CHILD or nil
+    local waits, failed = try_record("SCARD", e.key .. ":dependencies"), try_record("ZCARD", e.key .. ":unsuccessful")
+    return type(waits) == "number" and waits > 0 and PENDING_CHILDREN or
+           type(failed) == "number" and failed > 0 and FAILED_CHILD or nil
   end
 
   -- An entry whose job was not in `active` any more when all were taken out: perhaps the same job once
@@ -71,7 +72,7 @@ local function ends(q)
     finish_flush(q)
     flush(q)
     look(e, call("GET", e.key .. ":lock"),
-         call("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
+         try_record("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
     if not e.refused and e.kind == "c" then
       e.refused = of_children(e)
     end

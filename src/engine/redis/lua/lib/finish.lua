@@ -5,7 +5,7 @@
 
 -- A failed job whose record ends: its parent need not wait for it.
 local function failed_leaves(q, id)
-  local h = call("HMGET", q.b .. id, "parentKey", "parent")
+  local h = try_record("HMGET", q.b .. id, "parentKey", "parent")
   child_removed(q.b .. id, {parentKey = h[1], parent = h[2]})
 end
 

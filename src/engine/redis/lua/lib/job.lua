@@ -58,6 +58,11 @@ local function stage_of(q, id)
   return of, since
 end
 
+-- A key of another type is no job's.
+local function is_hash(key)
+  return call("TYPE", key).ok == "hash"
+end
+
 -- The state of a job whose hash is there. By elimination: `wait` may be long and is
 -- never searched.
 local function state_of(q, id)

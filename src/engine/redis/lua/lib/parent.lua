@@ -26,7 +26,7 @@ local function release(q, id, key, from)
   if call("ZREM", q.b .. from, id) == 0 then
     return false
   end
-  local h = call("HMGET", key, "priority", "delay")
+  local h = try_record("HMGET", key, "priority", "delay")
   local delay = tonumber(h[2] or 0) or 0
   if delay > 0 then
     call("ZADD", q.b .. "delayed", (now_ms + delay) * 4096, id)
@@ -41,14 +41,14 @@ local function release(q, id, key, from)
 end
 
 local function release_if_no_children(q, id, key)
-  if call("SCARD", key .. ":dependencies") == 0 and call("EXISTS", key) == 1 then
+  if call("SCARD", key .. ":dependencies") == 0 and is_hash(key) then
     release(q, id, key, "waiting-children")
   end
 end
 
 -- The parent is to fail as soon as somebody takes it.
 local function defer_failure(q, id, key, child)
-  if call("EXISTS", key) == 0 then
+  if not is_hash(key) then
     return
   end
   local waits = call("ZSCORE", q.b .. "waiting-children", id)
@@ -68,8 +68,8 @@ end
 
 local function child_completed(child, h, value)
   local q, id, key = parent_of(h)
-  if q and call("SREM", key .. ":dependencies", child) == 1 then
-    call("HSET", key .. ":processed", child, value)
+  if q and try_record("SREM", key .. ":dependencies", child) == 1 then
+    try_record("HSET", key .. ":processed", child, value)
     release_if_no_children(q, id, key)
   end
 end
@@ -77,19 +77,19 @@ end
 local function child_failed(child, h, reason)
   local q, id, key, p = parent_of(h)
   if not q or not (p.fpof or p.cpof or p.idof or p.rdof) or
-     call("SREM", key .. ":dependencies", child) == 0 then
+     try_record("SREM", key .. ":dependencies", child) ~= 1 then
     return
   end
   if p.fpof then
-    call("ZADD", key .. ":unsuccessful", num(now_ms), child)
+    try_record("ZADD", key .. ":unsuccessful", num(now_ms), child)
     defer_failure(q, id, key, child)
     return
   end
   if p.cpof or p.idof then
-    call("HSET", key .. ":failed", child, reason)
+    try_record("HSET", key .. ":failed", child, reason)
   end
   if p.cpof then
-    if call("EXISTS", key) == 1 then
+    if is_hash(key) then
       release(q, id, key, "waiting-children")
     end
   else
@@ -100,7 +100,7 @@ end
 -- A child whose record ends: nobody waits for it any more.
 local function child_removed(child, h)
   local q, id, key = parent_of(h)
-  if q and call("SREM", key .. ":dependencies", child) == 1 then
+  if q and try_record("SREM", key .. ":dependencies", child) == 1 then
     release_if_no_children(q, id, key)
   end
 end

@@ -11,8 +11,9 @@ local function promote_due(q, limit)
   local ids = call("ZRANGEBYSCORE", key, "-inf", num(now_ms * 4096 + 4095), "LIMIT", "0", num(limit))
   call_list(ids, "ZREM", key)
   for _, id in ipairs(ids) do
-    local priority = call("HGET", q.b .. id, "priority")
-    if priority or call("EXISTS", q.b .. id) == 1 then
+    local h = try_record("HMGET", q.b .. id, "priority")
+    local priority = h[1]
+    if priority or not h.err and call("EXISTS", q.b .. id) == 1 then
       call("HSET", q.b .. id, "delay", "0")
       place_line(q, id, tonumber(priority or 0) or 0, false)
       event(q, "waiting", "jobId", id, "prev", "delayed")

@@ -21,7 +21,7 @@ local function publish_special(q, j)
     end
   end
   if j.parent_key and call("EXISTS", j.parent_key) == 1 then
-    call("SADD", j.parent_key .. ":dependencies", q.b .. j.id)
+    try_record("SADD", j.parent_key .. ":dependencies", q.b .. j.id)
   end
   enter(q, j)
   return 1

@@ -52,7 +52,7 @@ local function rare()
       if i > 5 and #v == 2 then
         local key, token = q.b .. v[1], v[2]
         local left = call("GET", key .. ":lock") == token and call("PTTL", key .. ":lock") or 0
-        v = {v[1], left, call("HGETALL", key), token, ""}
+        v = {v[1], left, try_record("HGETALL", key), token, ""}
       end
       if i <= 5 or #v[3] > 0 then
         out[#out + 1] = v

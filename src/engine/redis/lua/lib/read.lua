@@ -65,7 +65,8 @@ end
 local function row(b, id, job, state, score)
   local left, token = 0, ""
   if state == ACTIVE then
-    token = call("GET", b .. id .. ":lock") or ""
+    token = try_record("GET", b .. id .. ":lock")
+    token = type(token) == "string" and token or ""
     left = token ~= "" and call("PTTL", b .. id .. ":lock") or 0
   end
   return {job.hash, id, state, state == DELAYED and floor(score / 4096) or 0, left, token,

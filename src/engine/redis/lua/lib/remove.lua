@@ -32,7 +32,7 @@ end
 
 -- The dedup id goes with its owner, whatever is left of the window.
 local function release_dedup(q, id, dedup_id)
-  if dedup_id and call("GET", q.b .. "de:" .. dedup_id) == id then
+  if dedup_id and try_record("GET", q.b .. "de:" .. dedup_id) == id then
     call("DEL", q.b .. "de:" .. dedup_id, q.b .. "dn:" .. dedup_id)
   end
 end
@@ -46,7 +46,7 @@ local function delete_keys(q, id, dedup_id)
 end
 
 local function family(key)
-  local h = call("HMGET", key, "parentKey", "parent", "deid")
+  local h = try_record("HMGET", key, "parentKey", "parent", "deid")
   return {parentKey = h[1], parent = h[2], deid = h[3]}
 end
 
@@ -54,7 +54,7 @@ end
 -- with its last child.
 local function take_parent_along(q, child, h)
   local pq, id, key = parent_of(h)
-  if not pq or call("SREM", key .. ":dependencies", child) == 0 or
+  if not pq or try_record("SREM", key .. ":dependencies", child) ~= 1 or
      call("SCARD", key .. ":dependencies") > 0 then
     return
   elseif pq ~= q then
@@ -73,7 +73,7 @@ local KNOWN = {{"dependencies", "SMEMBERS", "SREM"}, {"processed", "HKEYS", "HDE
 
 -- Is a job below this one under a lock? Of the children that have not finished.
 local function locked_below(key)
-  for _, child in ipairs(call("SMEMBERS", key .. ":dependencies")) do
+  for _, child in ipairs(try_record("SMEMBERS", key .. ":dependencies")) do
     spend(10)
     if call("EXISTS", child .. ":lock") == 1 or locked_below(child) then
       return true
@@ -88,11 +88,11 @@ local function remove_tree(q, id, state, below)
   local key = q.b .. id
   for _, known in ipairs(KNOWN) do
     local all = known[2] == "ZRANGE" and {0, -1} or {}
-    for _, child in ipairs(call(known[2], key .. ":" .. known[1], unpack(all))) do
+    for _, child in ipairs(try_record(known[2], key .. ":" .. known[1], unpack(all))) do
       local b, child_id = string.match(child, "^(.*:)([^:]*)$")
       if spent >= SLICE then
         return false
-      elseif b and call("EXISTS", child) == 1 then
+      elseif b and is_hash(child) then
         local child_queue = queue(b)
         if not remove_tree(child_queue, child_id, state_of(child_queue, child_id), true) then
           return false

@@ -4,7 +4,7 @@
 local function retry_delayed(b, from, to)
   local n = 0
   for _, id in ipairs(call("ZRANGE", b .. "delayed", num(from), num(to))) do
-    local seen = call("HMGET", b .. id, "ats", "emq:tk")
+    local seen = try_record("HMGET", b .. id, "ats", "emq:tk")
     if seen[2] or tonumber(seen[1] or 0) ~= 0 then
       n = n + 1
     end
@@ -15,7 +15,7 @@ end
 local function oldest_waiting(b)
   local id = call("LINDEX", b .. "wait", -1) or call("LINDEX", b .. "paused", -1) or
              call("ZRANGE", b .. "prioritized", 0, 0)[1]
-  return id and tonumber(call("HGET", b .. id, "timestamp") or 0) or 0
+  return id and tonumber(try_record("HMGET", b .. id, "timestamp")[1] or 0) or 0
 end
 
 -- {exists, paused, maxed, seven counts, limited ms, next due ms, oldest waiting ms, concurrency, eight
