@@ -160,9 +160,10 @@ const struct cli_verb cli_verb_why = {
         "that the queue still has. Hand-outs by workers of BullMQ are told by their events; only "
         "the last one\n"
         "names its worker, if that has a name. What is missing is told at the end: the history has "
-        "the job's last 100 "
-        "entries. With\n"
-        "--json \"whole\" is true only if the add and the worker of each hand-out are known and no "
+        "the job's last\n"
+        "100 entries. With --json \"whole\" is true only if the add and the worker of each "
+        "hand-out "
+        "are known and no\n"
         "entry can be gone.",
     .min_words = 2,
     .max_words = 2,
