@@ -324,6 +324,7 @@ ECHOMQ_API emq_str emq_job_result(const emq_job *j);    /* empty until completed
 ECHOMQ_API emq_str emq_job_failed_reason(const emq_job *j);
 ECHOMQ_API emq_str emq_job_stacktrace_json(const emq_job *j); /* array of strings, oldest first */
 ECHOMQ_API emq_str emq_job_progress_json(const emq_job *j);   /* "0" until reported */
+/* Empty also for a worker of BullMQ without a name. */
 ECHOMQ_API emq_str emq_job_processed_by(const emq_job *j);
 ECHOMQ_API emq_str emq_job_dedup_id(const emq_job *j);
 ECHOMQ_API emq_str emq_job_token(const emq_job *j); /* of a take or of claims; else empty */

@@ -19,6 +19,10 @@ struct lab_options {
 int cli_lab_open(struct cli *cli, struct lab_ground *g);
 /* Nothing is left behind; `code`, or what went wrong. After a signal the process ends by it. */
 int cli_lab_close(struct cli *cli, struct lab_ground *g, int code);
+/* An exit code after the message of a failure; without one when the lab was stopped, which is told at its close: what
+ * failed then did so because of it. */
+int cli_lab_failure(const struct cli *cli, const struct lab_ground *g, emq_status s,
+                    const emq_error *err);
 /* The name of the engine that the lab runs on. */
 const char *cli_lab_engine(const struct lab_ground *g);
 /* "1 delivery, 2 effects, completed". */

@@ -212,7 +212,7 @@ static int print_json(struct slide *s)
     int code = CLI_OK;
 
     row_run(s, s->at);
-    for (int p = 0; p < EMQ__POINT_COUNT && code == CLI_OK; p++) {
+    for (int p = 0; p < EMQ__POINT_COUNT && code == CLI_OK && !atomic_load(&s->g->stop); p++) {
         const struct lab_result *r = &row->cells[p];
         if (row->there[p])
             code = cli_lab_json(s->cli, s->g, &r->cell, lab_effects[r->cell.effect],

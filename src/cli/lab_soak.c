@@ -63,18 +63,20 @@ int cli_lab_soak(struct cli *cli, struct lab_ground *g)
             continue;
         cli_say(cli, "%s: %lld job%s", cli_modes[mode], (long long)s.jobs, s.jobs == 1 ? "" : "s");
         emq_status st = lab_soak_run(g, &s, &err);
-        if (st != EMQ_OK)
-            code = cli_failure(cli, st, &err);
-        else if (cli->globals.json)
+        if (st != EMQ_OK || atomic_load(&g->stop)) {
+            code = cli_lab_failure(cli, g, st, &err);
+            break;
+        }
+        if (cli->globals.json)
             code = print_json(cli, g, &s);
         else
             add_row(t, &s);
-        if (st == EMQ_OK && s.found) {
+        if (s.found) {
             differs = true;
             (void)cli_error(cli, CLI_NO, "%s: emq fsck has found %lld: %s", cli_modes[mode],
                             (long long)s.found, s.what);
         }
-        if (st == EMQ_OK && (s.lost != s.expected_lost || s.doubled != s.expected_doubled)) {
+        if (s.lost != s.expected_lost || s.doubled != s.expected_doubled) {
             differs = true;
             (void)cli_error(cli, CLI_NO,
                             "%s: %lld lost and %lld twice; predicted were %lld and %lld",

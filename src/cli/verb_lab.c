@@ -133,7 +133,13 @@ int cli_lab_open(struct cli *cli, struct lab_ground *g)
     for (size_t i = 0; i < EMQ_ARRAY_LEN(sigs); i++)
         (void)sigaction(sigs[i], &sa, NULL);
     emq_status s = lab_ground_open(g, &err);
-    return s == EMQ_OK ? CLI_OK : cli_lab_close(cli, g, cli_failure(cli, s, &err));
+    return s == EMQ_OK ? CLI_OK : cli_lab_close(cli, g, cli_lab_failure(cli, g, s, &err));
+}
+
+int cli_lab_failure(const struct cli *cli, const struct lab_ground *g, emq_status s,
+                    const emq_error *err)
+{
+    return atomic_load(&g->stop) ? CLI_NO : cli_failure(cli, s, err);
 }
 
 int cli_lab_close(struct cli *cli, struct lab_ground *g, int code)
@@ -146,10 +152,11 @@ int cli_lab_close(struct cli *cli, struct lab_ground *g, int code)
     atomic_store(&the_ground, NULL);
     memcpy(&where, &g->where, sizeof where);
     free(where);
-    if (s != EMQ_OK && code == CLI_OK)
+    if (s != EMQ_OK && (code == CLI_OK || sig))
         code = cli_failure(cli, s, &err);
     if (!sig)
         return code;
+    cli_say(cli, "stopped by a signal (%s)", strsignal(sig));
     (void)signal(sig, SIG_DFL);
     (void)raise(sig);
     return code;
@@ -465,7 +472,10 @@ const struct cli_verb cli_verb_lab = {
         "nothing to find. handler: your\n"
         "own program as handler, its worker killed at each point and in the middle; --check (also "
         "behind the command) says how\n"
-        "much has happened; exit 1 if it happens twice or not at all, 75 if that can't be told.",
+        "much has happened, a number that grows by as much with each run; exit 1 if it happens "
+        "twice or not at all, 75 if that\n"
+        "can't be told. Where an effect overwrites the one before, let --check remove what it has "
+        "counted.",
     .options = lab_table,
     .options_size = sizeof(struct lab_options),
     .max_words = 2,

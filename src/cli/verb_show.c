@@ -29,8 +29,10 @@ static void print_lock(const emq_job *j, int64_t now_ms)
         return;
     char span[40];
     int64_t left = emq_job_lock_until_ms(j) - now_ms;
+    emq_str by = emq_job_processed_by(j);
     if (left > 0)
-        printf("%-14s held by %.*s for another %s\n", "lock", EMQ_STR_ARG(emq_job_processed_by(j)),
+        printf("%-14s held by %s%.*s for another %s\n", "lock",
+               by.len ? "" : "a worker without a name", EMQ_STR_ARG(by),
                emq__duration_format(left, span));
     else
         printf("%-14s ended %s ago, its owner was not seen since; a sweep returns the job\n",

@@ -222,6 +222,7 @@ static int say_why_not(struct cli *cli, emq_str queue, emq_str id)
 
     if (s != EMQ_OK)
         return cli_job_answer(cli, s, &err, "");
+    emq_str by = emq_job_processed_by(job);
     if (emq_job_state(job) != EMQ_ACTIVE)
         code =
             cli_error(cli, CLI_NO, "job %s is %s: nobody works on it, there is nothing to settle",
@@ -233,8 +234,8 @@ static int say_why_not(struct cli *cli, emq_str queue, emq_str id)
                          id.ptr);
     else
         code = cli_error(cli, CLI_NO,
-                         "job %s is owned by worker %.*s; give its --token, or --force to overrule",
-                         id.ptr, EMQ_STR_ARG(emq_job_processed_by(job)));
+                         "job %s is owned by %s%.*s; give its --token, or --force to overrule",
+                         id.ptr, by.len ? "worker " : "a worker without a name", EMQ_STR_ARG(by));
     emq_job_free(job);
     return code;
 }

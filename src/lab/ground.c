@@ -22,6 +22,25 @@ static emq_status failed(int why, const char *what, emq_error *err)
     return emq__fail(err, EMQ_E_SYSTEM, why, "lab", "%s: %s", what, strerror(why));
 }
 
+/* The end of a log. */
+static void said(const char *log, char *out, size_t cap)
+{
+    FILE *f = fopen(log, "re");
+
+    out[0] = '\0';
+    if (!f)
+        return;
+    if (fseek(f, 0, SEEK_END) == 0 && ftell(f) > (long)cap - 1)
+        (void)fseek(f, -(long)cap + 1, SEEK_END);
+    else
+        rewind(f);
+    size_t n = fread(out, 1, cap - 1, f);
+    while (n > 0 && (out[n - 1] == '\n' || out[n - 1] == ' '))
+        n--;
+    out[n] = '\0';
+    (void)fclose(f);
+}
+
 /* ---- servers ----------------------------------------------------------------------------- */
 
 static bool takes_calls(void *path)
@@ -40,6 +59,7 @@ static bool takes_calls(void *path)
 static emq_status start(const struct lab_ground *g, const char *const *argv, const char *log,
                         char *socket_path, pid_t *pid, emq_error *err)
 {
+    char text[150];
     int status = 0;
 
     if (strlen(socket_path) > SOCKET_PATH_MAX)
@@ -60,8 +80,9 @@ static emq_status start(const struct lab_ground *g, const char *const *argv, con
     }
     lab_kill(*pid);
     *pid = 0;
-    return emq__fail(err, EMQ_E_UNAVAIL, 0, "lab", "%s %s did not start (status %d); see %s",
-                     argv[2], argv[4] ? argv[4] : "", status, log);
+    said(log, text, sizeof text);
+    return emq__fail(err, EMQ_E_UNAVAIL, 0, "lab", "%s did not start (status %d)%s%s",
+                     argv[4] ? argv[4] : argv[2], status, text[0] ? ": " : "", text);
 }
 
 /* Redis or Valkey on a unix socket in a folder; `keeps`: what it acknowledged survives a kill. */
@@ -205,18 +226,5 @@ emq_status lab_store_client(const struct lab_ground *g, const struct lab_store *
 
 void lab_store_said(const struct lab_store *s, char *out, size_t cap)
 {
-    FILE *f = fopen(s->log, "re");
-
-    out[0] = '\0';
-    if (!f)
-        return;
-    if (fseek(f, 0, SEEK_END) == 0 && ftell(f) > (long)cap - 1)
-        (void)fseek(f, -(long)cap + 1, SEEK_END);
-    else
-        rewind(f);
-    size_t n = fread(out, 1, cap - 1, f);
-    while (n > 0 && (out[n - 1] == '\n' || out[n - 1] == ' '))
-        n--;
-    out[n] = '\0';
-    (void)fclose(f);
+    said(s->log, out, cap);
 }

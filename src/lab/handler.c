@@ -176,6 +176,22 @@ static emq_status look(struct run *x, int point, struct lab_outcome *out)
     return s == EMQ_NOT_FOUND ? EMQ_OK : s;
 }
 
+/* Each undisturbed run makes the number grow by as much. */
+static emq_status calibrate(struct run *x, int64_t before, int64_t after)
+{
+    int64_t grown = after - before;
+
+    if (grown > 0 && (x->h->unit == 0 || x->h->unit == grown)) {
+        x->h->unit = grown;
+        return EMQ_OK;
+    }
+    return emq__fail(x->err, EMQ_E_SYSTEM, 0, "lab",
+                     "the check printed %lld before and %lld after %s undisturbed run: it has to "
+                     "grow with the effect, by as much each time; where an effect overwrites the "
+                     "one before, let the check remove what it has counted",
+                     (long long)before, (long long)after, x->h->unit ? "another" : "an");
+}
+
 static emq_status run(struct run *x, int point, struct lab_outcome *out)
 {
     enum { LOCK_MS = 1000, LONG_LOCK_MS = 30000 };
@@ -201,15 +217,7 @@ static emq_status run(struct run *x, int point, struct lab_outcome *out)
     if (s == EMQ_OK)
         s = ask(x, &after);
     out->effects = after - before;
-    if (s == EMQ_OK && point == LAB_UNDISTURBED) {
-        x->h->unit = out->effects;
-        if (out->effects <= 0)
-            s = emq__fail(x->err, EMQ_E_SYSTEM, 0, "lab",
-                          "the check printed %lld before and %lld after an undisturbed run: it has "
-                          "to grow with the effect",
-                          (long long)before, (long long)after);
-    }
-    return s;
+    return s == EMQ_OK && point == LAB_UNDISTURBED ? calibrate(x, before, after) : s;
 }
 
 emq_status lab_handler_run(struct lab_ground *g, struct lab_handler *h, int point,

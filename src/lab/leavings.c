@@ -18,15 +18,13 @@ enum { RENEW_MS = 30000, PATH_ROOM = LAB_PATH_MAX + 300 };
 
 /* ---- folders ----------------------------------------------------------------------------- */
 
-static const char mark[] = "held";
-
 /* Marked, ours, and held by nobody. */
 static bool is_left(char *folder)
 {
     char path[PATH_ROOM + 20];
     struct stat st;
 
-    (void)snprintf(path, sizeof path, "%s/%s", folder, mark);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, LAB_MARK);
     return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
            lab_is_free(path);
 }
@@ -56,7 +54,7 @@ int lab_folder_claim(const char *folder)
 
     /* Held before it has its name: nobody ever sees it free while we live. */
     (void)snprintf(made, sizeof made, "%s/new", folder);
-    (void)snprintf(path, sizeof path, "%s/%s", folder, mark);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, LAB_MARK);
     if (!lab_hold(made) || rename(made, path) != 0)
         return errno;
     remove_left(folder);

@@ -203,14 +203,22 @@ int lab_folder(const char *where, char out[LAB_PATH_MAX])
     return mkdtemp(out) ? 0 : errno;
 }
 
+/* All but the folder and the mark in it. */
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *ftw)
 {
-    (void)st, (void)kind, (void)ftw;
-    return remove(path);
+    (void)st, (void)kind;
+    if (ftw->level == 0 || (ftw->level == 1 && strcmp(path + ftw->base, LAB_MARK) == 0))
+        return 0;
+    return remove(path) == 0 || errno == ENOENT ? 0 : -1; /* another lab may be at it too */
 }
 
 void lab_remove(const char *folder)
 {
-    if (!getenv("EMQ_TEST_KEEP"))
-        (void)nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    char path[LAB_PATH_MAX + 320];
+
+    if (getenv("EMQ_TEST_KEEP") || nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
+        return;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, LAB_MARK);
+    (void)unlink(path);
+    (void)rmdir(folder);
 }

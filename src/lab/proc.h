@@ -44,6 +44,8 @@ bool lab_hold(const char *path);
 bool lab_self(char out[LAB_PATH_MAX]);
 /* A fresh folder, below `where` or TMPDIR (NULL); an absolute path. 0, or errno. */
 int lab_folder(const char *where, char out[LAB_PATH_MAX]);
+/* With all that is in it, LAB_MARK last: who ends before the mark is gone leaves a folder that is marked still. */
 void lab_remove(const char *folder);
+#define LAB_MARK "held"
 
 #endif

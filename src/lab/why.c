@@ -51,7 +51,13 @@ static void note_worker(struct emq__handout *h, emq_str worker, int64_t fence)
     worker_split(h);
 }
 
-/* The hand-out that began at this time and whose worker is not known yet, or a new one. */
+static void note_guest(struct emq__handout *h, emq_str worker)
+{
+    h->worker = worker;
+    h->guest = true;
+}
+
+/* The hand-out that began at this time and whose worker is not known yet; NULL: there is none. */
 static struct emq__handout *handout_near(struct why *w, int64_t at_ms)
 {
     struct emq__why *out = w->out;
@@ -61,16 +67,24 @@ static struct emq__handout *handout_near(struct why *w, int64_t at_ms)
     for (size_t i = 0; i < out->n_handouts; i++) {
         struct emq__handout *h = &out->handouts[i];
         int64_t ms = h->at_ms > at_ms ? h->at_ms - at_ms : at_ms - h->at_ms;
-        if (h->worker.len == 0 && ms < best_ms) {
+        if (h->worker.len == 0 && !h->guest && ms < best_ms) {
             best = h;
             best_ms = ms;
         }
     }
-    if (!best) {
-        best = &out->handouts[out->n_handouts++];
-        *best = (struct emq__handout){.at_ms = at_ms};
-    }
     return best;
+}
+
+/* The same, or a new one. */
+static struct emq__handout *handout_at(struct why *w, int64_t at_ms)
+{
+    struct emq__handout *h = handout_near(w, at_ms);
+
+    if (!h) {
+        h = &w->out->handouts[w->out->n_handouts++];
+        *h = (struct emq__handout){.at_ms = at_ms};
+    }
+    return h;
 }
 
 static struct emq__handout *handout_of_fence(const struct why *w, int64_t fence)
@@ -91,6 +105,8 @@ struct emq__handout *emq__handout_of(const struct why *w, const struct emq__trai
         return NULL;
     if (token_split(t->who, &worker, &fence))
         return handout_of_fence(w, fence);
+    if (is(t, "refused"))
+        return NULL;
     for (size_t i = 0; i < w->out->n_handouts && w->out->handouts[i].at_ms <= t->at_ms; i++)
         if (w->out->handouts[i].fence == 0)
             found = &w->out->handouts[i];
@@ -115,7 +131,7 @@ static emq_status find_handouts(struct why *w)
     emq_str worker;
     int64_t fence;
 
-    out->handouts = emq__arena_zalloc(w->mem, w->trails.n + 1, sizeof *out->handouts);
+    out->handouts = emq__arena_zalloc(w->mem, w->trails.n + 2, sizeof *out->handouts);
     if (!out->handouts)
         return emq__no_memory("why", w->err);
     for (size_t i = 0; i < w->trails.n; i++)
@@ -124,16 +140,20 @@ static emq_status find_handouts(struct why *w)
                 (struct emq__handout){.at_ms = w->trails.list[i].at_ms, .event = i + 1};
     for (size_t i = 0; i < w->trails.n; i++) {
         const struct emq__trail *t = &w->trails.list[i];
-        if (!t->event && token_split(t->who, &worker, &fence) && !is(t, "admin") &&
-            !is(t, "note") && !handout_of_fence(w, fence))
-            note_worker(handout_near(w, fence / 1000), worker, fence);
+        if (t->event || !token_split(t->who, &worker, &fence) || is(t, "admin") || is(t, "note") ||
+            handout_of_fence(w, fence))
+            continue;
+        /* What was refused may have come with any token: it makes no hand-out known. */
+        struct emq__handout *h =
+            is(t, "refused") ? handout_near(w, fence / 1000) : handout_at(w, fence / 1000);
+        if (h)
+            note_worker(h, worker, fence);
     }
-    /* A hand-out by BullMQ after one of ours leaves that one's fence in the record. */
-    bool ours = j && j->fence > 0 && j->processed_at_ms <= j->fence / 1000;
-    if (j && ours && !handout_of_fence(w, j->fence))
-        note_worker(handout_near(w, j->fence / 1000), j->processed_by, j->fence);
-    else if (j && !ours && j->processed_at_ms > 0)
-        note_worker(handout_near(w, j->processed_at_ms), j->processed_by, 0);
+    /* A hand-out by BullMQ after one of ours leaves that one's token in the record. */
+    if (j && token_split(j->token, &worker, &fence) && !handout_of_fence(w, fence))
+        note_worker(handout_at(w, fence / 1000), worker, fence);
+    if (j && j->foreign && j->processed_at_ms > 0)
+        note_guest(handout_at(w, j->processed_at_ms), j->processed_by);
     if (out->n_handouts > 1)
         qsort(out->handouts, out->n_handouts, sizeof *out->handouts, by_begin);
     /* Earlier ones that nothing tells of any more have had their numbers. */
@@ -300,7 +320,7 @@ static const struct emq__trail *asked_again(const struct why *w, const struct em
 {
     for (size_t i = 0; i < w->trails.n; i++) {
         const struct emq__trail *t = &w->trails.list[i];
-        if (!t->event && is(t, "admin") && emq__str_is(t->detail, "retry") &&
+        if (!t->event && is(t, "admin") && emq__str_starts(t->detail, "retry") &&
             t->at_ms >= before->at_ms && t->at_ms <= next->at_ms)
             return t;
     }

@@ -23,8 +23,9 @@ const char *emq__handout_end_name(enum emq__handout_end end);
 
 struct emq__handout {
     int32_t attempt;      /* 1, 2, … */
-    int64_t at_ms, fence; /* fence 0: by a worker of BullMQ */
-    emq_str worker, host; /* empty = not known; host and pid of a name "host:pid:n" */
+    int64_t at_ms, fence; /* fence 0: by a worker of BullMQ, or by whom is not known */
+    bool guest;           /* by a worker of BullMQ: the record says so */
+    emq_str worker, host; /* empty = not known; host and pid of a name "host:pid:n" of ours */
     int64_t pid;
     enum emq__handout_end end;
     int64_t ended_at_ms;

@@ -65,6 +65,9 @@ static bool say_handout(struct why *w, const struct emq__handout *h)
     else if (h->worker.len)
         text = emq__arena_printf(w->mem, "attempt %d: taken by %.*s, a worker of BullMQ",
                                  h->attempt, EMQ_STR_ARG(h->worker));
+    else if (h->guest)
+        text = emq__arena_printf(w->mem, "attempt %d: taken by a worker of BullMQ without a name",
+                                 h->attempt);
     else
         text = emq__arena_printf(w->mem, "attempt %d: taken; by whom is not known any more",
                                  h->attempt);
@@ -128,8 +131,8 @@ static emq_str of_doubt(struct why *w, const struct emq__trail *t)
                                            : "record it as done without doing it again");
 }
 
-/* What follows "attempt 1: ". */
-static emq_str of_handout(struct why *w, const struct emq__trail *t)
+/* What follows "attempt 1: "; h is NULL when its hand-out is not known. */
+static emq_str of_handout(struct why *w, const struct emq__trail *t, const struct emq__handout *h)
 {
     static const struct {
         const char *what, *text; /* and ": ", the line's detail if it has one */
@@ -150,6 +153,11 @@ static emq_str of_handout(struct why *w, const struct emq__trail *t)
                                        EMQ_STR_ARG(effect), done ? " is recorded as done" : "")
                    : effect;
     }
+    if (is(t, "refused") && !h)
+        return emq__arena_printf(w->mem,
+                                 "%.*s with the token %.*s was refused: no hand-out that is known "
+                                 "had this token",
+                                 EMQ_STR_ARG(t->detail), EMQ_STR_ARG(t->who));
     if (is(t, "refused"))
         return emq__arena_printf(w->mem,
                                  "%.*s came too late and was refused: the job was not this "
@@ -182,7 +190,7 @@ static bool say_history(struct why *w, const struct emq__trail *t)
         text = emq__arena_printf(w->mem, "%.*s says: %.*s", EMQ_STR_ARG(t->who),
                                  EMQ_STR_ARG(t->detail));
     else
-        text = of_handout(w, t);
+        text = of_handout(w, t, h);
     if (h && text.ptr)
         text = emq__arena_printf(w->mem, "attempt %d: %.*s", n, EMQ_STR_ARG(text));
     return entry_add(w, t->at_ms, what, t->who, n, text);

@@ -29,11 +29,11 @@ struct emq__job {
     emq_str prefix, queue, id, name;
     struct emq__payload data;
     struct emq__payload result;
-    emq_str opts;          /* JSON object, BullMQ's short names */
-    emq_str failed_reason; /* raw text */
-    emq_str stacktrace;    /* JSON array of strings, oldest first; empty = none */
-    emq_str progress;      /* JSON; empty = none */
-    emq_str processed_by;
+    emq_str opts;             /* JSON object, BullMQ's short names */
+    emq_str failed_reason;    /* raw text */
+    emq_str stacktrace;       /* JSON array of strings, oldest first; empty = none */
+    emq_str progress;         /* JSON; empty = none */
+    emq_str processed_by;     /* empty = not known: a worker of BullMQ may have no name */
     emq_str deferred_failure; /* `defa`: fail with this text instead of running */
     emq_str dedup_id;
     emq_str group;
@@ -53,7 +53,7 @@ struct emq__job {
     int32_t attempts_started; /* ats */
     int32_t stalled;          /* stc */
     int32_t mode;             /* the emq_mode it is held under; 0 when not active */
-    bool foreign;             /* active, and handed out by BullMQ, not by us */
+    bool foreign;             /* its last hand-out that is on record was by BullMQ, not by us */
     int32_t redo;             /* how often its effects were asked for anew: part of its identity */
     int32_t cancel;           /* 1 = an administrator asked the owner to stop */
     bool next_run;            /* of its scheduler, which makes no more without it */

@@ -111,6 +111,27 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
     [ ! -e "$dead" ]
 }
 
+# Folders in it whose names get too long for what removes them.
+too_deep() {
+    local half
+    half=$(printf '%0200d/' {1..11})
+    mkdir -p "$1/$half" "part/$half"
+    mv part "$1/$half"
+}
+
+@test "a folder that a lab could remove only in part stays marked, and the next one removes it" {
+    one() { lab --mode at-least-once --effect plain --point P3 --fault kill; }
+    for i in 1 2 3 4 5 6 7 8; do # the order in which a folder is read is anybody's guess
+        too_deep "$BOX/emq-lab-left-$i/deep-$i"
+        touch "$BOX/emq-lab-left-$i/held"
+    done
+    expect 0 one
+    [ "$(compgen -G "$BOX/emq-lab-left-*/held" | wc -l)" = 8 ] || { ls "$BOX"/emq-lab-left-* >&2; return 1; }
+    rm -rf "$BOX"/emq-lab-left-*/deep-*
+    expect 0 one
+    nothing_left
+}
+
 @test "a process of the lab that begins when its lab is dead does nothing" {
     sleep 0 &
     wait $!
@@ -129,6 +150,7 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
     code=0
     wait $! || code=$?
     [ "$code" = 130 ] || { echo "$code" >&2; return 1; }
+    [ "$(grep -v 'EMQ_URL is left alone' err)" = "emq lab: stopped by a signal (Interrupt)" ] || { cat err >&2; return 1; }
     nothing_left
     ! pgrep -f "lab-actor.*dir=$BOX/" || return 1
 }
@@ -246,6 +268,49 @@ nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; re
         sh -c 'grep -q ann && touch "done/$EMQ_IDEMPOTENCY_KEY"'
     [ "$(jq -r 'select(.verdict == "clean" and .effects == 1) | .point' <<<"$output" | paste -sd' ')" = 'P0 P1 P2 P2-P3 P3 P4 P5' ] ||
         { echo "$output" >&2; return 1; }
+}
+
+@test "a handler that is stopped says that it was, once, and nothing else" {
+    touch ledger
+    for from in ledger begun; do
+        rm -f begun
+        TMPDIR=$BOX emq lab handler --check "touch ledger begun; wc -l <ledger" -- \
+            sh -c 'echo x >>ledger; sleep 1' >out 2>err 3>&- &
+        until_true test -e begun
+        [ $from = begun ] || until_true compgen -G "$BOX/emq-lab-*/2/queue.db"
+        kill -TERM $!
+        code=0
+        wait $! || code=$?
+        [ "$code" = 143 ] || { echo "$code" >&2; return 1; }
+        [ "$(grep -v 'EMQ_URL is left alone' err)" = "emq lab: stopped by a signal (Terminated)" ] || { cat err >&2; return 1; }
+    done
+}
+
+@test "a lab that is stopped while its servers start says only that" {
+    printf '#!/bin/sh\ntouch "%s/started"\nexec sleep 60\n' "$BOX" >server
+    chmod +x server
+    TMPDIR=$BOX emq lab --server "$BOX/server" >out 2>err 3>&- &
+    until_true test -e started
+    kill -INT $!
+    code=0
+    wait $! || code=$?
+    [ "$code" = 130 ] || { echo "$code" >&2; return 1; }
+    [ "$(grep -v 'EMQ_URL is left alone' err)" = "emq lab: stopped by a signal (Interrupt)" ] || { cat err >&2; return 1; }
+    nothing_left
+    printf '#!/bin/sh\necho "no room"\nexit 3\n' >server
+    expect 69 lab --server "$BOX/server"
+    [ "$stderr" = "emq lab: $BOX/server did not start (status 3): no room" ] || { echo "$stderr" >&2; return 1; }
+}
+
+@test "an effect that overwrites the one before is measured by a check that removes what it has counted" {
+    check='n=$(cat effect 2>/dev/null | wc -l)'
+    program='echo x >new.$$ && mv new.$$ effect'
+    expect 75 lab handler --check "$check; echo \$n" -- sh -c "$program"
+    says "the check printed 1 before and 1 after another undisturbed run"
+    says "let the check remove what it has counted"
+    rm effect
+    expect 0 lab handler --check "$check; rm -f effect; echo \$n" -- sh -c "$program"
+    grep -qE '^P3 +2 +1 completed clean' <<<"$output" || { echo "$output" >&2; return 1; }
 }
 
 @test "a handler that can't be measured is said to be so" {

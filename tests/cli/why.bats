@@ -129,6 +129,36 @@ swept() { until_true sh -c 'emq sweep q >/dev/null; [ "$(emq stats q --json | jq
     [[ $output == *"earlier entries of its history may be gone: it has the last 100"* ]]
 }
 
+@test "who asked for a job again is told, also when its effect was kept or asked for anew" {
+    emq add q 1 --id a >/dev/null
+    for how in "" --keep-effect --redo; do
+        hand_out
+        emq settle q a --token "$TOKEN" --completed
+        emq retry q a $how >/dev/null
+    done
+    hand_out
+    is "$(why a '[.because[] | capture(" because .* (?<how>asked for it after.*)$").how] | join("; ")')" \
+        "asked for it after attempt 1 had ended (completed); asked for it after attempt 2 had ended (completed); asked for it after attempt 3 had ended (completed)"
+}
+
+@test "a settle with a token that no hand-out had is told as that" {
+    emq add q 1 --id a >/dev/null
+    hand_out
+    for token in null nobody:7; do
+        expect 1 emq settle q a --token $token --completed
+        is "$(why a "[.life[] | select(.what == \"refused\" and .who == \"$token\") | .text, .attempt] | @csv")" \
+            "\"settle with the token $token was refused: no hand-out that is known had this token\","
+    done
+}
+
+@test "a worker that was given a name is told by it alone" {
+    emq add q 1 --id a >/dev/null
+    emq work q --name here --exit-when-empty -- true
+    is "$(why a '.handouts[0] | [.worker, .host, .pid, (.fence > 0)] | @csv')" '"here",,,true'
+    expect 0 emq help why
+    [[ $output == *"one that was given another with --name is told by that"* ]]
+}
+
 @test "what an administrator did to it is told with who" {
     emq add q 1 --id a --delay 1h >/dev/null
     emq promote q a >/dev/null
@@ -271,6 +301,36 @@ guest_takes() {
     redis RPOPLPUSH emq:q:wait emq:q:active
     redis HSET emq:q:a processedOn "$(($(date +%s%3N)))" pb nodejs ats "$1"
     redis XADD emq:q:events '*' event active jobId a prev waiting
+}
+
+@test "a hand-out by a worker of BullMQ without a name is not told as one by the worker before it" {
+    on_server || skip "needs a server"
+    emq add q 1 --id a --backoff none >/dev/null
+    emq work q --max-jobs 1 -- sh -c 'exit 3' || :
+    first=$(why a '.handouts[0] | [.worker, .fence, .end] | @csv')
+    redis RPOPLPUSH emq:q:wait emq:q:active
+    redis HSET emq:q:a processedOn "$(($(date +%s%3N)))" ats 2
+    redis SET emq:q:a:lock 0b5c PX 60000
+    redis XADD emq:q:events '*' event active jobId a prev waiting
+    told() {
+        is "$(why a '.handouts[0] | [.worker, .fence, .end] | @csv')" "$first"
+        is "$(why a '.handouts[1] | [.worker, .host, .pid, .fence] | @csv')" ",,,"
+        is "$(why a '.whole')" false
+        is "$(emq show q a --json | jq -r .processedBy)" null
+        expect 0 emq why q a
+        [[ $output == *"attempt 2: taken by a worker of BullMQ without a name"*"who took it is not known of 1 hand-out:"* ]] ||
+            { echo "$output" >&2; return 1; }
+    }
+    told
+    expect 0 emq show q a
+    [[ $output == *"held by a worker without a name for another "* && $output != *"taken by"* ]]
+    expect 1 emq settle q a --completed
+    says "job a is owned by a worker without a name"
+    redis LREM emq:q:active 0 a
+    redis HSET emq:q:a finishedOn "$(($(date +%s%3N)))" returnvalue null
+    redis ZADD emq:q:completed 1 a
+    redis XADD emq:q:events '*' event completed jobId a returnvalue null prev active
+    told
 }
 
 @test "an attempt of a BullMQ worker that died or failed is told with its number and its error" {

@@ -143,6 +143,20 @@ each('a worker of this side refuses to settle a job that it lost', async ({ q, s
   assert.equal(await redis.get(`bull:${q}:${id}:lock`), 'somebody:1');
 });
 
+test('a worker of BullMQ without a name is not taken for the worker of EchoMQ before it', async (t) => {
+  const { q, made } = meet(t, 'emq', 'bullmq');
+  const [emq, node] = made;
+  const id = await emq.add(q, 'job', {}, { attempts: 2, backoff: 50 });
+  await emq.run('work', q, '--max-jobs', 1, '--', 'sh', '-c', 'exit 3');
+  await node.work(q, { runs: file() });
+  await node.finished(q, id);
+  const { handouts } = JSON.parse(await emq.ok('why', q, id, '--json'));
+  assert.deepEqual(handouts.map((h) => [h.attempt, h.worker === null, h.fence > 0, h.end]),
+    [[1, false, true, 'retried'], [2, true, false, 'completed']]);
+  assert.match(await emq.ok('why', q, id), /attempt 2: taken by a worker of BullMQ without a name/);
+  assert.equal((await emq.job(q, id)).processedBy, undefined);
+});
+
 each('workers are seen by getWorkers under their names', async ({ q, side, node }) => {
   await side.work(q, { name: 'anna' });
   await side.work(q, { name: 'ben' });

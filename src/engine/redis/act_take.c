@@ -45,6 +45,7 @@ static void hand_out(struct emq__job *j, const struct emq__take *t, emq_str work
     j->attempts_started++;
     j->processed_at_ms = now_ms;
     j->processed_by = worker;
+    j->foreign = false;
     j->mode = t->mode;
     if (t->mode == EMQ_AT_MOST_ONCE)
         j->deferred_failure = EMQ_STR_LIT(EMQ__TEXT_AT_MOST_ONCE);

@@ -108,24 +108,34 @@ int64_t rd_fence_of(emq_str token)
     return lead_i64(emq_strn(token.ptr + colon, token.len - colon));
 }
 
+/* Is it "<worker>:<fence>"? */
+static bool is_token_of(emq_str token, emq_str worker)
+{
+    size_t at = worker.len;
+
+    return at > 0 && at < token.len && memcmp(token.ptr, worker.ptr, at) == 0 &&
+           token.ptr[at] == ':' && emq__skip_digits(token, at + 1) == token.len;
+}
+
 /* emq:tk, "<mode> <processedOn> <token>": the last hand-out by us, and the present one unless somebody
- * else has taken the job since. */
+ * else has taken the job since. A worker of BullMQ without a name leaves the last one's in the record. */
 static void read_hand_out(struct reading *r, emq_str token)
 {
     struct emq__job *j = r->j;
     emq_str s = r->last;
     size_t mode = emq__skip_digits(s, 0), at = mode < s.len ? emq__skip_digits(s, mode + 1) : s.len;
 
-    j->foreign = j->state == EMQ_ACTIVE;
+    j->foreign = j->state == EMQ_ACTIVE || j->processed_at_ms > 0;
     if (at < s.len) {
         j->token = emq_strn(s.ptr + at + 1, s.len - at - 1);
         j->fence = rd_fence_of(j->token);
-        if (j->state == EMQ_ACTIVE &&
-            lead_i64(emq_strn(s.ptr + mode + 1, at - mode - 1)) == j->processed_at_ms) {
-            j->mode = lead_i32(emq_strn(s.ptr, mode));
+        if (lead_i64(emq_strn(s.ptr + mode + 1, at - mode - 1)) == j->processed_at_ms) {
+            j->mode = j->state == EMQ_ACTIVE ? lead_i32(emq_strn(s.ptr, mode)) : 0;
             j->foreign = false;
         }
     }
+    if (j->foreign && is_token_of(j->token, j->processed_by))
+        j->processed_by = EMQ_STR_LIT("");
     if (token.len > 0)
         j->token = token;
     j->cancel = j->state == EMQ_ACTIVE && r->cancel.len > 0;

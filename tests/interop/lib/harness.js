@@ -85,6 +85,15 @@ function each(sentence, fn) {
     });
 }
 
+// A worker of BullMQ without a name leaves in the record the name of the one before it. That it is a worker of EchoMQ's
+// is known by the hand-out that `emq:tk` is of, and EchoMQ says then that it does not know the name.
+async function withoutLeftName(q, job) {
+  const [last = '', on, by] = (await redis.hmget(`bull:${q}:${job.id}`, 'emq:tk', 'processedOn', 'pb')).map((v) => v ?? undefined);
+  const [, at, token] = last.split(' ');
+  if (token && on && at !== on && token.replace(/:\d+$/, '') === by) delete job.processedBy;
+  return job;
+}
+
 // At the end of a test both sides see the same queue: counts, jobs in their order, every field.
 async function sameViews(t, m) {
   const [node, emq] = [new BullmqSide({ connection, keep: m.keep }), new EmqSide({ url: process.env.EMQ_TEST_SERVER, keep: m.keep })];
@@ -95,7 +104,8 @@ async function sameViews(t, m) {
   assert.deepEqual(await emq.counts(m.q), counts, 'counts, as EchoMQ and BullMQ see them');
   for (const state of ['waiting', 'active', 'delayed', 'prioritized', 'completed', 'failed']) {
     if (!counts[state]) continue;
-    const [ours, theirs] = [await emq.jobs(m.q, state), await node.jobs(m.q, state)];
+    const ours = await emq.jobs(m.q, state);
+    const theirs = await Promise.all((await node.jobs(m.q, state)).map((job) => withoutLeftName(m.q, job)));
     assert.deepEqual(ours.map((j) => j.id), theirs.map((j) => j.id), `${state} jobs, as EchoMQ and BullMQ see them`);
     ours.forEach((job, i) => assert.deepEqual(job, theirs[i], `a ${state} job, as EchoMQ and BullMQ see it`));
   }
