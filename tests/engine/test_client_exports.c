@@ -31,7 +31,7 @@ static const struct {
     X(emq_job_attempts_started) X(emq_job_cancelled) X(emq_job_data) X(emq_job_dedup_id)
     X(emq_job_delay_ms) X(emq_job_due_at_ms) X(emq_job_failed_reason) X(emq_job_fence)
     X(emq_job_finished_at_ms) X(emq_job_free) X(emq_job_id) X(emq_job_idempotency_key)
-    X(emq_job_is_mine) X(emq_job_json) X(emq_job_lock_until_ms) X(emq_job_log) X(emq_job_name)
+    X(emq_job_is_mine) X(emq_job_is_next_run) X(emq_job_json) X(emq_job_lock_until_ms) X(emq_job_log) X(emq_job_name)
     X(emq_job_opts_json) X(emq_job_prefix) X(emq_job_priority) X(emq_job_processed_at_ms)
     X(emq_job_processed_by) X(emq_job_progress_json) X(emq_job_queue) X(emq_job_replace_data)
     X(emq_job_report_progress) X(emq_job_result) X(emq_job_set_failure) X(emq_job_set_result)
