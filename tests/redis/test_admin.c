@@ -243,11 +243,12 @@ REDIS_TEST(the_next_run_of_a_scheduler_is_neither_removed_nor_cancelled_and_read
     CHECK_STATUS(CHANGE(t, "q", S("repeat:nightly:1800000000000"), .kind = EMQ__CHANGE_CANCEL),
                  EMQ_NEXT_RUN);
     CHECK(must_get(t, "q", S("repeat:nightly:1800000000000"))->next_run);
-    for (int kind = EMQ__CHANGE_REMOVE; kind <= EMQ__CHANGE_CANCEL; kind++) {
+    static const enum emq__change_kind kinds[] = {EMQ__CHANGE_REMOVE, EMQ__CHANGE_CANCEL};
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(kinds); i++) {
         must_add(t, "q", "x");
         struct emq__bulk_res res =
             bulk(t, (struct emq__bulk_req){
-                        .queue = S("q"), .state = EMQ_WAITING, .change = {.kind = kind}});
+                        .queue = S("q"), .state = EMQ_WAITING, .change = {.kind = kinds[i]}});
         CHECK_INT(res.count, 1);
         CHECK_IDS(t, "q", EMQ_WAITING, "repeat:nightly:1800000000000");
     }

@@ -176,8 +176,9 @@ static void change_all(struct fx *t, const struct two *two, struct emq__change c
 
 static void act_change(struct fx *t, const struct two *two)
 {
-    static const int kinds[] = {EMQ__CHANGE_DELAY, EMQ__CHANGE_PROMOTE, EMQ__CHANGE_RETRY,
-                                EMQ__CHANGE_PRIORITY, EMQ__CHANGE_CANCEL};
+    static const enum emq__change_kind kinds[] = {EMQ__CHANGE_DELAY, EMQ__CHANGE_PROMOTE,
+                                                  EMQ__CHANGE_RETRY, EMQ__CHANGE_PRIORITY,
+                                                  EMQ__CHANGE_CANCEL};
 
     for (size_t i = 0; i < EMQ_ARRAY_LEN(kinds); i++)
         change_all(t, two, (struct emq__change){.kind = kinds[i], .delay_ms = 60000});
