@@ -201,7 +201,7 @@ static void keep_outcome(struct many *m, size_t i, const struct emq__add_entry *
 static emq_status add_slice(struct many *m, size_t from, size_t n, emq_str stage,
                             struct emq__arena *mem, emq_error *err)
 {
-    struct emq__add_req req = {.entries = m->pointers, .n = n, .stage = stage};
+    struct emq__add_req req = {.entries = m->pointers, .n = n, .stage = stage, .goes_on = from > 0};
     struct emq__add_res res;
     emq_status s = emq__do_add(m->c, &req, &res, mem, err);
 
@@ -252,9 +252,7 @@ static emq_status publish(struct many *m, emq_str stage, emq_error *err)
 
     emq__arena_free(&mem);
     if (s == EMQ_NOT_FOUND)
-        return emq__fail(err, EMQ_E_STORE, 0, where_many,
-                         "the staged jobs expired before they could be published: none was added; "
-                         "try again");
+        return emq__fail(err, EMQ_E_STORE, 0, where_many, EMQ__TEXT_STAGE_GONE);
     for (size_t i = 0; s == EMQ_OK && m->added && res.count < m->n_ok && i < m->n; i++) {
         if (m->added[i].outcome == EMQ_OK && m->dedup[i].len > 0)
             find_deduplicated(m, i);

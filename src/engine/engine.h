@@ -64,7 +64,11 @@ struct emq__add_req {
     const struct emq__add_entry *const *entries;
     size_t n;
     emq_str stage; /* not empty: store invisibly under this name until publish; expires after 1 h */
+    bool
+        goes_on; /* with a stage that has begun: E_STORE when that is gone, and its first jobs with it */
 };
+#define EMQ__TEXT_STAGE_GONE \
+    "the staged jobs expired before they could be published: none was added; try again"
 struct emq__added {
     emq_status outcome; /* EMQ_OK, EMQ_DUPLICATE, EMQ_DEDUPLICATED */
     emq_str id;

@@ -150,7 +150,9 @@ static emq_status find_handouts(struct why *w)
             note_worker(h, worker, fence);
     }
     /* A hand-out by BullMQ after one of ours leaves that one's token in the record. */
-    if (j && token_split(j->token, &worker, &fence) && !handout_of_fence(w, fence))
+    bool lock_of_guest = j && j->foreign && j->state == EMQ_ACTIVE;
+    if (j && !lock_of_guest && token_split(j->token, &worker, &fence) &&
+        !handout_of_fence(w, fence))
         note_worker(handout_at(w, fence / 1000), worker, fence);
     if (j && j->foreign && j->processed_at_ms > 0)
         note_guest(handout_at(w, j->processed_at_ms), j->processed_by);

@@ -96,6 +96,22 @@ ENGINE_TEST(an_abandoned_stage_expires)
     CHECK_INT(stats(t, "q").totals.added, 1);
 }
 
+ENGINE_TEST(a_part_that_goes_on_with_a_stage_that_is_gone_is_refused)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    const struct emq__add_entry *list[] = {&en};
+    struct emq__add_req req = {.entries = list, .n = 1, .stage = S("s"), .goes_on = true};
+    struct emq__add_res res;
+
+    CHECK_STATUS(t->e->ops->add(t->e, &req, &res, &t->mem, &t->err), EMQ_E_STORE);
+    stage_one(t, "q", "a", "s");
+    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    advance(t, 2 * 3600 * 1000);
+    CHECK_STATUS(t->e->ops->add(t->e, &req, &res, &t->mem, &t->err), EMQ_E_STORE);
+    publish(t, "s", EMQ_NOT_FOUND);
+    CHECK_INT(stats(t, "q").totals.added, 0);
+}
+
 ENGINE_TEST(two_stages_are_apart)
 {
     stage_one(t, "q", "a", "s1");

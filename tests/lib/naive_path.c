@@ -108,6 +108,8 @@ static emq_status do_add(struct naive *n, const struct emq__add_req *req, struct
                          EMQ__BATCH_MAX);
     bool staged = req->stage.len && req->n;
     struct nv_stage *stage = staged ? stage_find(n, req->entries[0]->prefix, req->stage) : NULL;
+    if (req->goes_on && !stage)
+        return emq__fail(err, EMQ_E_STORE, 0, "add", EMQ__TEXT_STAGE_GONE);
     for (size_t i = 0; i < req->n; i++) {
         emq_str id = req->entries[i]->id;
         struct nv_queue *q = nv_queue_find(n, req->entries[i]->prefix, req->entries[i]->queue);

@@ -58,7 +58,7 @@ static inline emq_status add_data(struct add *a, emq_str json)
     struct emq__add_entry en = fx_entry(a->queue ? a->queue : "q", "");
     const struct emq__add_entry *list[] = {&en};
     struct emq__add_req req = {
-        {emq_cstr(a->session ? a->session : "session"), a->seq}, list, 1, S("")};
+        {emq_cstr(a->session ? a->session : "session"), a->seq}, list, 1, S(""), false};
     struct emq__add_res res;
     struct emq__arena mem = {0};
 

@@ -34,7 +34,7 @@ static emq_status add(struct act *a, emq_str data)
 {
     struct emq__add_entry en = fx_entry("q", "");
     const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req req = {{S("session"), a->seq}, list, 1, S("")};
+    struct emq__add_req req = {{S("session"), a->seq}, list, 1, S(""), false};
     struct emq__add_res res;
     struct emq__arena mem = {0};
 
@@ -350,7 +350,7 @@ static void *add_on(void *arg)
     while (!atomic_load(a->stop)) {
         struct emq__add_entry en = fx_entry("q", "x");
         const struct emq__add_entry *list[] = {&en};
-        struct emq__add_req req = {{S(a->session), ++seq}, list, 1, S("")};
+        struct emq__add_req req = {{S(a->session), ++seq}, list, 1, S(""), false};
         struct emq__add_res res;
         emq_status s;
         do {

@@ -113,7 +113,7 @@ EMQ_TEST(one_add_of_queues_on_different_nodes_is_refused_before_anything_is_writ
     struct emq__engine *e = open_url(c.url, PATIENCE_MS);
     struct emq__add_entry a = fx_entry("{a}", "1"), b = fx_entry("{b}", "1");
     const struct emq__add_entry *list[] = {&a, &b};
-    struct emq__add_req req = {{S(""), 0}, list, 2, S("")};
+    struct emq__add_req req = {{S(""), 0}, list, 2, S(""), false};
     struct emq__add_res res;
     struct emq__arena mem = {0};
     emq_error err = {0};

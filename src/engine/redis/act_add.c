@@ -124,7 +124,8 @@ static emq_status args(struct adding *x, struct emq__engine *e, emq_error *err)
         (void)queue_of(x, req->entries[i]);
     x->a = rd_args_new(e, RD_LUA_add, req->entries[0]->prefix, req->entries[0]->queue, x->mem);
     rd_arg_call(x->a, req->call);
-    rd_arg_str(x->a, req->stage);
+    rd_arg_str(x->a, req->goes_on ? emq__arena_printf(x->mem, "+%.*s", EMQ_STR_ARG(req->stage))
+                                  : req->stage);
     rd_arg_i64(x->a, (int64_t)x->n_queues);
     for (size_t i = 0; i < x->n_queues; i++)
         rd_arg_queue(x->a, x->queues[i]->prefix, x->queues[i]->queue);
@@ -184,6 +185,8 @@ emq_status rd_add(struct emq__engine *e, const struct emq__add_req *req, struct 
     s = args(&x, e, err);
     if (s == EMQ_OK)
         s = rd_eval(x.a, &r, err);
+    if (s == EMQ_OK && rd_i64(rd_at(r, 2)) < 0)
+        return emq__fail(err, EMQ_E_STORE, 0, "add", EMQ__TEXT_STAGE_GONE);
     return s == EMQ_OK ? answer(r, req, res, mem, err) : s;
 }
 

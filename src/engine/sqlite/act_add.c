@@ -363,7 +363,8 @@ static emq_status add_act(struct sq_tx *tx, void *arg, emq_error *err)
         return add_repeat(a, body, err);
     if (s != EMQ_NOT_FOUND)
         return s;
-    s = a->staged ? sq_stage_open(tx, a->req->entries[0]->prefix, a->req->stage, &a->stage, err)
+    s = a->staged ? sq_stage_open(tx, a->req->entries[0]->prefix, a->req->stage, a->req->goes_on,
+                                  &a->stage, err)
                   : EMQ_OK;
     for (size_t i = 0; s == EMQ_OK && i < a->req->n; i++)
         s = add_one(tx, a, a->req->entries[i], &a->res->added[i], err);

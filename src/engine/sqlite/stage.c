@@ -59,13 +59,15 @@ static emq_status find(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq
     return s;
 }
 
-emq_status sq_stage_open(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq_stage *out,
-                         emq_error *err)
+emq_status sq_stage_open(struct sq_tx *tx, emq_str prefix, emq_str name, bool goes_on,
+                         struct sq_stage *out, emq_error *err)
 {
     sqlite3_stmt *st;
     bool expired;
     emq_status s = find(tx, prefix, name, out, &expired, err);
 
+    if (s == EMQ_OK && goes_on && (out->sid == 0 || expired))
+        return emq__fail(err, EMQ_E_STORE, 0, "stage", EMQ__TEXT_STAGE_GONE);
     if (s == EMQ_OK && expired) /* sweep removes it under another name */
         s = bind_run(tx, SQ_SQL_stage_rename, &out->sid, 1, err);
     if (s != EMQ_OK || (out->sid != 0 && !expired))

@@ -43,8 +43,8 @@ struct sq_stage {
     bool eager;
 };
 /* The stage of this name, made if absent or expired; touched. */
-emq_status sq_stage_open(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq_stage *out,
-                         emq_error *err);
+emq_status sq_stage_open(struct sq_tx *tx, emq_str prefix, emq_str name, bool goes_on,
+                         struct sq_stage *out, emq_error *err);
 /* After the act's jobs were inserted. */
 emq_status sq_stage_save(struct sq_tx *tx, const struct sq_stage *stage, emq_error *err);
 /* What the act added of one queue; by[] counts the states that they will have. */

@@ -1,14 +1,14 @@
 -- add: stores jobs and puts them in their places, or stages them; all or none
 -- ARGV[4]    session
 -- ARGV[5]    sequence
--- ARGV[6]    stage, "" = none; it belongs to the prefix of the first queue
+-- ARGV[6]    stage, "" = none; it belongs to the prefix of the first queue; a "+" before it: it has begun
 -- ARGV[7]    number of queues
 -- ARGV[8..]  their B and X, then per entry: id ("" = the counter), name, data (JSON), opts, a word, and
 --            for each capital letter of the word an argument: Q number of the queue (1 when left out),
 --            T timestamp, D delay, P priority, l lifo, G group, S scheduler, K parentKey, J parent,
 --            E encoding of data that opts can't hold, U dedup id, W its window ms, x extend, r replace,
 --            k keep the last
--- reply      {now_ms, {outcome, id, state, ...}, number of entries}; instead of the list the first id when all
+-- reply      {now_ms, {outcome, id, state, ...}, number of entries, -1 = the stage is gone}; instead of the list the first id when all
 --            are new in `wait` with ids that follow each other
 -- calls      12, 39, 309 for 1, 10, 100 jobs (9, and 3 a job: auto id or free custom id, no dedup)
 
@@ -28,8 +28,12 @@ end
 -- another job of their id when they are obliterated.
 local stage, began, ahead
 if ARGV[6] ~= "" then
-  stage = string.match(B, "^(.*):[^:]*:$") .. "::emq::stage:" .. ARGV[6]
+  local goes_on, name = string.match(ARGV[6], "^(%+?)(.*)$")
+  stage = string.match(B, "^(.*):[^:]*:$") .. "::emq::stage:" .. name
   local born = call("LINDEX", stage, "0")
+  if goes_on == "+" and not born then
+    return {now_ms, "", -1}
+  end
   began, ahead = born and string.sub(born, 2) or num(now_us), call("LLEN", stage)
 end
 
