@@ -60,6 +60,20 @@ REDIS_TEST(a_publication_whose_publisher_died_is_ended_by_sweeps)
         CHECK_INT(strtol(taken.jobs[i]->id.ptr, NULL, 10), i + 1);
 }
 
+REDIS_TEST(several_publications_whose_publishers_died_are_ended_by_sweeps)
+{
+    fx_unchecked(t);
+    for (int i = 0; i < 3; i++) {
+        stage_jobs(t, "q", 10);
+        begin_to_publish(t);
+        advance(t, 1);
+    }
+    for (int i = 0; sweep(t, "q", 3).more && i < 10; i++)
+        ;
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], 30);
+    CHECK_DO("0", "EXISTS emq::emq:q:stages");
+}
+
 REDIS_TEST(an_id_is_taken_until_its_job_is_published_and_the_stage_may_have_a_successor)
 {
     struct emq__add_entry en = fx_entry("q", "x");

@@ -113,11 +113,12 @@ end
 
 -- Goes on with a publication whose publisher may be gone. Answers whether there is more of it.
 local function go_on_publishing()
-  for _, field in ipairs(call("HKEYS", X .. "stages")) do
+  local stages = call("HKEYS", X .. "stages")
+  for _, field in ipairs(stages) do
     local born, stage = string.match(field, "^(%d+) (.*)$")
     local published, finished = publish_slice(stage .. ":" .. born)
     if published then
-      return not finished
+      return not finished or #stages > 1
     elseif call("LINDEX", stage, "0") ~= "b" .. born then
       call("HDEL", X .. "stages", field) -- it ended
     end
