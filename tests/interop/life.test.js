@@ -157,6 +157,20 @@ test('a worker of BullMQ without a name is not taken for the worker of EchoMQ be
   assert.equal((await emq.job(q, id)).processedBy, undefined);
 });
 
+test('the lock of a job that BullMQ holds is no hand-out by EchoMQ', async (t) => {
+  const { q, made } = meet(t, 'emq', 'bullmq');
+  const [emq, node] = made;
+  const gate = file();
+  await node.work(q);
+  await node.finished(q, await node.add(q, 'job', {})); // the tokens of its next ones end with another number
+  const id = await node.add(q, 'job', { do: 'hold', gate });
+  await until('it is held', async () => (await node.job(q, id)).state === 'active');
+  const { handouts } = JSON.parse(await emq.ok('why', q, id, '--json'));
+  assert.deepEqual(handouts.map((h) => [h.attempt, h.worker, h.fence > 0]), [[1, null, false]]);
+  open(gate);
+  await node.finished(q, id);
+});
+
 each('workers are seen by getWorkers under their names', async ({ q, side, node }) => {
   await side.work(q, { name: 'anna' });
   await side.work(q, { name: 'ben' });
