@@ -8,6 +8,14 @@ lines() { wc -l <"$1" | tr -d ' '; }
 # What is left of a run: nothing but what the test made itself.
 nothing_left() { ! compgen -G "$BOX/emq-lab-*" >/dev/null || { ls "$BOX" >&2; return 1; }; }
 
+# The lab in the background ends with the exit of a signal, of which it says no more than its name.
+stopped_by() { # CODE NAME
+    local code=0
+    wait $! || code=$?
+    [ "$code" = "$1" ] || { echo "$code" >&2; return 1; }
+    [ "$(grep -v 'EMQ_URL is left alone' err)" = "emq lab: stopped by a signal ($2)" ] || { cat err >&2; return 1; }
+}
+
 @test "a cell is one line of JSON with what was seen and what theory expects" {
     expect 0 lab --mode at-least-once --effect plain --point P3 --fault kill --json
     [ "$output" = '{"engine":"sqlite","mode":"at-least-once","effect":"plain","point":"P3","fault":"kill","deliveries":2,"effects":2,"state":"completed","verdict":"duplicate","expected":"duplicate"}' ] || { echo "$output" >&2; return 1; }
@@ -147,10 +155,7 @@ too_deep() {
     TMPDIR=$BOX emq lab >out 2>err &
     until_true compgen -G "$BOX/emq-lab-*/3/queue.db"
     kill -INT $!
-    code=0
-    wait $! || code=$?
-    [ "$code" = 130 ] || { echo "$code" >&2; return 1; }
-    [ "$(grep -v 'EMQ_URL is left alone' err)" = "emq lab: stopped by a signal (Interrupt)" ] || { cat err >&2; return 1; }
+    stopped_by 130 Interrupt
     nothing_left
     ! pgrep -f "lab-actor.*dir=$BOX/" || return 1
 }
@@ -279,10 +284,7 @@ too_deep() {
         until_true test -e begun
         [ $from = begun ] || until_true compgen -G "$BOX/emq-lab-*/2/queue.db"
         kill -TERM $!
-        code=0
-        wait $! || code=$?
-        [ "$code" = 143 ] || { echo "$code" >&2; return 1; }
-        [ "$(grep -v 'EMQ_URL is left alone' err)" = "emq lab: stopped by a signal (Terminated)" ] || { cat err >&2; return 1; }
+        stopped_by 143 Terminated
     done
 }
 
@@ -292,10 +294,7 @@ too_deep() {
     TMPDIR=$BOX emq lab --server "$BOX/server" >out 2>err 3>&- &
     until_true test -e started
     kill -INT $!
-    code=0
-    wait $! || code=$?
-    [ "$code" = 130 ] || { echo "$code" >&2; return 1; }
-    [ "$(grep -v 'EMQ_URL is left alone' err)" = "emq lab: stopped by a signal (Interrupt)" ] || { cat err >&2; return 1; }
+    stopped_by 130 Interrupt
     nothing_left
     printf '#!/bin/sh\necho "no room"\nexit 3\n' >server
     expect 69 lab --server "$BOX/server"

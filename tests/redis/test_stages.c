@@ -18,6 +18,18 @@ static void stage_jobs(struct fx *t, const char *queue, size_t n)
     CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
 }
 
+static void stage_id(struct fx *t, const char *id)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    const struct emq__add_entry *list[] = {&en};
+    struct emq__add_req req = {.entries = list, .n = 1, .stage = S("s")};
+    struct emq__add_res res;
+
+    en.id = emq_cstr(id);
+    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    CHECK_STATUS(res.added[0].outcome, EMQ_OK);
+}
+
 static emq_status publish(struct fx *t, int64_t *count)
 {
     struct emq__publish_req req = {.prefix = FX_PREFIX, .stage = S("s")};
@@ -26,6 +38,12 @@ static emq_status publish(struct fx *t, int64_t *count)
 
     *count = res.count;
     return s;
+}
+
+static void sweep_all(struct fx *t)
+{
+    for (int i = 0; sweep(t, "q", 3).more && i < 10; i++)
+        ;
 }
 
 /* What the first script of a publication does, by somebody who then dies. */
@@ -49,8 +67,7 @@ REDIS_TEST(a_publication_whose_publisher_died_is_ended_by_sweeps)
     stage_jobs(t, "q", EMQ__BATCH_MAX);
     begin_to_publish(t);
     CHECK_STATUS(publish(t, &count), EMQ_NOT_FOUND);
-    for (int i = 0; sweep(t, "q", 3).more && i < 10; i++)
-        ;
+    sweep_all(t);
     CHECK_INT(stats(t, "q").count[EMQ_WAITING], EMQ__BATCH_MAX + 10);
     CHECK_INT(stats(t, "r").count[EMQ_WAITING], EMQ__BATCH_MAX);
     CHECK_INT(stats(t, "q").totals.added, EMQ__BATCH_MAX + 10);
@@ -68,29 +85,23 @@ REDIS_TEST(several_publications_whose_publishers_died_are_ended_by_sweeps)
         begin_to_publish(t);
         advance(t, 1);
     }
-    for (int i = 0; sweep(t, "q", 3).more && i < 10; i++)
-        ;
+    sweep_all(t);
     CHECK_INT(stats(t, "q").count[EMQ_WAITING], 30);
     CHECK_DO("0", "EXISTS emq::emq:q:stages");
 }
 
 REDIS_TEST(an_id_is_taken_until_its_job_is_published_and_the_stage_may_have_a_successor)
 {
-    struct emq__add_entry en = fx_entry("q", "x");
-    const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req req = {.entries = list, .n = 1, .stage = S("s")};
-    struct emq__add_res res;
     int64_t count;
 
     fx_unchecked(t);
-    en.id = S("a");
-    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    stage_id(t, "a");
     begin_to_publish(t);
+    struct emq__add_entry en = fx_entry("q", "x");
+    en.id = S("a");
     CHECK_STATUS(add_entry(t, en).outcome, EMQ_DUPLICATE);
     advance(t, 1);
-    en.id = S("b");
-    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
-    CHECK_STATUS(res.added[0].outcome, EMQ_OK);
+    stage_id(t, "b");
     CHECK_STATUS(publish(t, &count), EMQ_OK);
     CHECK_INT(count, 1);
     sweep(t, "q", 3);
@@ -131,15 +142,10 @@ REDIS_TEST(a_job_of_a_stage_has_no_key_that_a_job_of_bullmq_could_have)
 
 REDIS_TEST(an_id_of_a_stage_that_bullmq_gives_away_meanwhile_stays_with_its_job)
 {
-    struct emq__add_entry en = fx_entry("q", "x");
-    const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req req = {.entries = list, .n = 1, .stage = S("s")};
-    struct emq__add_res res;
     int64_t count;
 
     fx_unchecked(t);
-    en.id = S("a");
-    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    stage_id(t, "a");
     DO("HSET emq:q:a name theirs data {} opts {} timestamp 1700000000000 delay 0 priority 0");
     DO("LPUSH emq:q:wait a");
     CHECK_STATUS(publish(t, &count), EMQ_OK);
@@ -152,17 +158,12 @@ REDIS_TEST(an_id_of_a_stage_that_bullmq_gives_away_meanwhile_stays_with_its_job)
 
 REDIS_TEST(a_job_of_the_counter_does_not_get_the_number_that_a_stage_holds)
 {
-    struct emq__add_entry en = fx_entry("q", "x");
-    const struct emq__add_entry *list[] = {&en};
-    struct emq__add_req req = {.entries = list, .n = 1, .stage = S("s")};
-    struct emq__add_res res;
     int64_t count;
 
     fx_unchecked(t);
-    en.id = S("3");
-    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK); /* counts 1 */
-    must_add(t, "q", "x");                             /* 2 */
-    must_add(t, "q", "x");                             /* not 3 */
+    stage_id(t, "3");      /* counts 1 */
+    must_add(t, "q", "x"); /* 2 */
+    must_add(t, "q", "x"); /* not 3 */
     CHECK_STATUS(publish(t, &count), EMQ_OK);
     CHECK_INT(count, 1);
     CHECK_IDS(t, "q", EMQ_WAITING, "2 4 3");

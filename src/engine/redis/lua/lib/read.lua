@@ -1,9 +1,8 @@
 -- What readers share: which state a job is in, and its hash with what is known beside.
 --@include lib/others.lua
 
--- A job that can be seen, else nil: its flat hash, the bytes of its values, and what they say about
--- where it is. What has no timestamp is no job, but meta, a scheduler, or
--- what somebody wrote into a record that was gone.
+-- A job, else nil: its flat hash, the bytes of its values, and what they say about where it is. What has no
+-- timestamp is no job, but meta, a scheduler, or what somebody wrote into a record that was gone.
 local TELLS = {timestamp = true, finishedOn = true, processedOn = true, priority = true, rjk = true}
 local function read_job(b, id)
   local hash = try_record("HGETALL", b .. id)
