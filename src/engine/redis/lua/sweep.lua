@@ -111,19 +111,21 @@ local function drop_expired(state)
   count(q, "removed", #gone)
 end
 
--- Goes on with a publication whose publisher may be gone. Answers whether there is more of it.
+-- Goes on with a publication whose publisher may be gone. Answers whether there is more of it, or another one.
 local function go_on_publishing()
-  local stages = call("HKEYS", X .. "stages")
-  for _, field in ipairs(stages) do
+  local went_on, finished
+  for _, field in ipairs(call("HKEYS", X .. "stages")) do
     local born, stage = string.match(field, "^(%d+) (.*)$")
-    local published, finished = publish_slice(stage .. ":" .. born)
-    if published then
-      return not finished or #stages > 1
-    elseif call("LINDEX", stage, "0") ~= "b" .. born then
+    if not went_on then
+      went_on, finished = publish_slice(stage .. ":" .. born)
+    elseif call("EXISTS", stage .. ":" .. born) == 1 then
+      finished = false
+    end
+    if not went_on and call("LINDEX", stage, "0") ~= "b" .. born then
       call("HDEL", X .. "stages", field) -- it ended
     end
   end
-  return false
+  return went_on and not finished
 end
 
 finish_flush(q)
