@@ -489,9 +489,9 @@ typedef struct emq_find_opts {
     size_t size;
     int32_t state; /* an emq_state; 0 = all states, in emq_state order */
     int32_t newest_first;
-    int64_t
-        offset;    /* by rank; with after_id: about where that job stands, if you know, for speed */
-    int64_t limit; /* 0 = 100; at most 1000 a call */
+    /* by rank; with after_id: about where that job stands, if you know, for speed */
+    int64_t offset;
+    int64_t limit;    /* 0 = 100; at most 1000 a call */
     emq_str after_id; /* go on after this job; empty = from the start */
 } emq_find_opts;
 /* Jobs of a state in the order in which they would be taken, fall due, or were finished. A page also

@@ -126,9 +126,9 @@ typedef struct emq_effect_key {
     emq_str queue, id;
     emq_str token; /* of the hand-out: a former owner is told EMQ_LOST */
     emq_str step;  /* as in emq_effect_opts */
-    emq_str
-        payload; /* what the effect is about: claimed again with another one is EMQ_CONFLICT; empty = not
-                        compared. Only a fingerprint of it is stored */
+    /* what the effect is about: claimed again with another one is EMQ_CONFLICT; empty = not
+     * compared. Only a fingerprint of it is stored */
+    emq_str payload;
 } emq_effect_key;
 /* Fills all but step and payload, which become empty; `size` is set by the caller. Borrows from `job`. */
 ECHOMQ_API void emq_effect_key_of(const emq_job *job, emq_effect_key *key);

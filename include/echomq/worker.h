@@ -142,10 +142,10 @@ typedef struct emq_worker_stats {
     int32_t in_hand;     /* taken, not begun */
     int32_t ended;       /* 1 = all threads have ended */
     int32_t unstartable; /* 1 = the program could not be started (the CLI ends with 78) */
-    int32_t
-        exit_status; /* argv: of the program that ended last; 128 + n for signal n; -1 = none yet */
-    int32_t gave_up; /* 0, or the emq_status for which it ended: see exit_when_empty */
-    int64_t takes;   /* acts that asked the store for work, whatever they got */
+    /* argv: of the program that ended last; 128 + n for signal n; -1 = none yet */
+    int32_t exit_status;
+    int32_t gave_up;      /* 0, or the emq_status for which it ended: see exit_when_empty */
+    int64_t takes;        /* acts that asked the store for work, whatever they got */
     int64_t takes_failed; /* of them: the store failed */
 } emq_worker_stats;
 ECHOMQ_API void emq_worker_get_stats(emq_worker *w, emq_worker_stats *out);

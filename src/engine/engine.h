@@ -53,8 +53,8 @@ struct emq__add_entry {
     emq_str opts; /* JSON text, stored as it is */
     emq_str group, parent_key, parent, scheduler;
     struct emq__dedup dedup;
-    int64_t
-        timestamp_at_ms; /* the user's instant; 0 = the store's now. The due time is this + delay */
+    /* the user's instant; 0 = the store's now. The due time is this + delay */
+    int64_t timestamp_at_ms;
     int64_t delay_ms;
     int32_t priority;
     bool lifo;
@@ -64,8 +64,8 @@ struct emq__add_req {
     const struct emq__add_entry *const *entries;
     size_t n;
     emq_str stage; /* not empty: store invisibly under this name until publish; expires after 1 h */
-    bool
-        goes_on; /* with a stage that has begun: E_STORE when that is gone, and its first jobs with it */
+    /* with a stage that has begun: E_STORE when that is gone, and its first jobs with it */
+    bool goes_on;
 };
 #define EMQ__TEXT_STAGE_GONE \
     "the staged jobs expired before they could be published: none was added; try again"
@@ -595,8 +595,8 @@ struct emq__suspect {
 struct emq__suspects_req {
     emq_str prefix, queue; /* queue empty: what belongs to no queue of the store */
     emq_str after;         /* empty, then `next` of the answer before */
-    struct emq__suspect_ids
-        *met; /* of one walk: {0} at first; the caller ends it with emq__suspects_end() */
+    /* of one walk: {0} at first; the caller ends it with emq__suspects_end() */
+    struct emq__suspect_ids *met;
 };
 /* A walk over a queue: each call a slice of some thousand jobs. */
 struct emq__suspects_res {
@@ -630,8 +630,8 @@ struct emq__mend_req {
 struct emq__mend_res {
     int64_t now_ms;
     int32_t outcome; /* an emq__mended */
-    emq_str
-        remedy; /* BROKEN, REPAIRED: what would be, or was, done; empty = it can't be repaired */
+    /* BROKEN, REPAIRED: what would be, or was, done; empty = it can't be repaired */
+    emq_str remedy;
     bool waits; /* BROKEN: a worker's sweep would make it good; it counts when none does */
 };
 

@@ -16,8 +16,8 @@ struct emq__finding {
     emq_str id;    /* the job; empty = of none */
     emq_str flaw;  /* the kind, a short name */
     emq_str text;  /* what is wrong */
-    emq_str
-        remedy; /* what repairs it; empty = nothing does without losing or inventing something */
+    /* what repairs it; empty = nothing does without losing or inventing something */
+    emq_str remedy;
     bool repaired;
 };
 typedef void (*emq__finding_fn)(void *user, const struct emq__finding *f);

@@ -16,8 +16,8 @@ struct lab_handler {
     const char *check; /* a shell command that prints a number */
     emq_str data;      /* of the jobs */
     int mode;
-    int64_t
-        unit; /* how much the check grows by one undisturbed run, the same by each; set by the first */
+    /* how much the check grows by one undisturbed run, the same by each; set by the first */
+    int64_t unit;
     int64_t run_ms;   /* how long the program took; 0 = not known */
     bool unstartable; /* the program can't be started; set by a run that failed for it */
 };

@@ -37,9 +37,9 @@ struct emq__handout {
 
 struct emq__why_entry {
     int64_t at_ms;
-    const char *
-        what; /* added, taken, recovered, retried, released, refused, claimed, doubt, redo, done, admin,
-                    note, or an event */
+    /* added, taken, recovered, retried, released, refused, claimed, doubt, redo, done, admin,
+     * note, or an event */
+    const char *what;
     emq_str who;     /* worker, token or administrator */
     emq_str text;    /* a line for people */
     int32_t attempt; /* 0 = of none */

@@ -111,8 +111,8 @@ struct emq__slot {
     struct emq__outcome out; /* the slot's thread, then the pump */
     int64_t not_before_us;   /* pump: this entry waits until then */
     int32_t tries;           /* pump: failed acts */
-    bool complained,
-        converted; /* pump: said once; its outcome was none that the store takes, once */
+    bool complained;         /* pump: said once */
+    bool converted;          /* pump: its outcome was none that the store takes, once */
 };
 
 /* ---- queues ------------------------------------------------------------------------------ */

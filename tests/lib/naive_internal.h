@@ -56,8 +56,8 @@ struct nv_queue {
     size_t n_dedup;
     struct nv_event *events;
     size_t n_events;
-    struct emq__marker
-        *markers; /* their strings are malloc'ed; done_at_ms says whether they are done */
+    /* their strings are malloc'ed; done_at_ms says whether they are done */
+    struct emq__marker *markers;
     size_t n_markers;
     struct emq__meta_field *meta;
     size_t n_meta;

@@ -16,8 +16,8 @@ enum server_kind { SERVER_REDIS, SERVER_VALKEY };
 struct server_opts {
     enum server_kind kind;
     bool aof; /* appendonly, every write synced; else nothing is kept over a restart */
-    bool
-        tls; /* the port speaks TLS only; ca.crt, ca.key, server.crt and server.key are in the folder */
+    /* the port speaks TLS only; ca.crt, ca.key, server.crt and server.key are in the folder */
+    bool tls;
     bool cluster, sentinel;
     const char *password;
     const char *conf; /* further lines of the configuration */

@@ -20,8 +20,8 @@ struct rd_said {
     enum rd_verdict verdict;
     emq_status status;  /* when it is, or becomes, final */
     const char *advice; /* what it means or what to do; "" */
-    emq_str
-        text; /* the server's, without what it says about the script; may have a last word cut off */
+    /* the server's, without what it says about the script; may have a last word cut off */
+    emq_str text;
     bool wrong_type; /* of a key, or of a number in it */
     bool key_denied; /* the user may not reach a key */
     bool out_of_memory;

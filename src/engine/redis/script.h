@@ -21,8 +21,8 @@ struct rd_args {
     bool failed; /* no memory */
     bool writes;
     bool looks; /* at the keys of a queue that the handle has not met */
-    bool
-        goes_on; /* also when the server's memory is full: it frees some, or keeps what is there alive */
+    /* also when the server's memory is full: it frees some, or keeps what is there alive */
+    bool goes_on;
     emq_status refused; /* not EMQ_OK: it can't be sent, and why */
     emq_error why;
 };

@@ -57,8 +57,8 @@ struct sq_queue {
     int64_t n_events;
     /* in this act: jobs that ended, records that retention has removed */
     int64_t finished, trimmed;
-    bool
-        trim_later; /* retention of finished jobs waits until sq_retain_now(), a gain for batches */
+    /* retention of finished jobs waits until sq_retain_now(), a gain for batches */
+    bool trim_later;
     bool trim[SQ_STATES];
     struct emq__keep trim_keep[SQ_STATES];
     int64_t oldest[SQ_STATES]; /* finished states: the oldest finished_at_ms, 0 = not known */
