@@ -65,14 +65,15 @@ typedef int (*emq_effect_sqlite_fn)(struct sqlite3 *db, void *arg);
 
 /* Ends a handler: in one transaction of the queue's file the lock is verified, `fn` makes its changes, the
  * job is completed, and both are committed, or neither. Compute first, without a transaction; `fn` should
- * take milliseconds: others can't write to the file meanwhile.
+ * take milliseconds: others can't write to the file meanwhile. A value, a row and a statement have at most
+ * 17 MiB in it, a pattern of LIKE or GLOB 100 bytes: a call of a function is not ended by limit_ms.
  *
  * job  taken by emq_take(), or lent to a handler, at-least-once or at-most-once. After EMQ_OK it is
  *      completed: what the handler returns is not used.
  * EMQ_OK; it was done before and only the acknowledgement was missing counts as that, `fn` is not run.
  * Otherwise nothing of it happened: EMQ_LOST; EMQ_FAILED (`fn` returned non-zero); EMQ_TIMEOUT (over
- * limit_ms); EMQ_E_INVALID (not an SQLite store, a forbidden statement); failures. E_IN_DOUBT: as of
- * emq_settle(). One transaction and its fsync, shared with nobody. */
+ * limit_ms); EMQ_E_INVALID (not an SQLite store, a forbidden statement, one over a bound); failures. E_IN_DOUBT:
+ * as of emq_settle(). One transaction and its fsync, shared with nobody. */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_effect_sqlite(emq_client *c, emq_job *job,
                                                           emq_effect_sqlite_fn fn, void *arg,
                                                           const emq_effect_opts *opts,

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "lab/actor.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -58,6 +59,10 @@ static emq_status begin(struct run *x, int point, int64_t lock_ms)
     char url[LAB_PATH_MAX + 20], crash[40] = "", lock[30];
     const char *env[] = {url, crash, NULL};
     const char *const head[] = {x->g->exe,
+                                LAB_VERB,
+                                "exec",
+                                "--",
+                                x->g->exe,
                                 "work",
                                 x->store.queue,
                                 "--prefix",

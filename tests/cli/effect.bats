@@ -507,6 +507,26 @@ P
     is "$(sql 'select count(*) from ledger')" 0
 }
 
+@test "sql FILE: a call that would take too long is refused for good, and TERM ends a worker in a long one" {
+    needs_file
+    sql 'create table ledger(job)'
+    many="replace(hex(zeroblob(4000000)), '00', 'aa')"
+    echo "insert into ledger values(1); select $many like '%' || substr($many, 1, 40000) || 'b';" >effect.sql
+    emq add q 1 --id a --attempts 9 --backoff none
+    expect 1 work_off q -- sh -c 'echo "sql effect.sql" >&3'
+    is "$(of_job a '[.state, .attemptsMade] | @csv')" '"failed",1'
+    [[ $(of_job a .failedReason) == *"LIKE or GLOB with a pattern of more than 100 bytes"* ]]
+    echo "with recursive c(n) as (select 1 union all select n + 1 from c)
+        select $many like '%' || substr($many, 1, 98) || 'b' from c;" >effect.sql
+    emq add q 1 --id b --attempts 1000 --backoff none
+    emq work q --quiet -- sh -c 'echo "sql effect.sql" >&3; touch begun' 3>&- &
+    until_true test -e begun
+    kill -TERM $!
+    until_true sh -c '! kill -0 "$1" 2>/dev/null' - $!
+    wait $! || :
+    is "$(sql 'select count(*) from ledger')" 0
+}
+
 @test "sql FILE: our tables and transactions are refused, for good" {
     needs_file
     for text in "delete from emq_job" "commit" "attach ':memory:' as x" "pragma user_version = 9"; do

@@ -288,6 +288,22 @@ too_deep() {
     done
 }
 
+@test "a lab that is killed takes the worker of a handler along, and its program" {
+    program() { pgrep -f "$BOX/handler" >/dev/null; }
+    gone() { ! program; }
+    printf '#!/bin/sh\ntouch "%s/begun"\nexec sleep 100\n' "$BOX" >handler
+    chmod +x handler
+    for signal in KILL TERM; do
+        rm -f begun
+        TMPDIR=$BOX emq lab handler --check "echo 1" -- "$BOX/handler" >out 2>err 3>&- &
+        until_true test -e begun
+        program
+        kill -$signal $!
+        wait $! || :
+        until_true gone
+    done
+}
+
 @test "a lab that is stopped while its servers start says only that" {
     printf '#!/bin/sh\ntouch "%s/started"\nexec sleep 60\n' "$BOX" >server
     chmod +x server

@@ -249,8 +249,21 @@ static const struct {
             {"retain", act_retain}, {"obliterate", act_obliterate},
             {"fsck", act_fsck},     {"markers", act_markers}};
 
-/* What is planted for "bad": the key behind its id, and whether it is a string or a list. */
-static void play(struct fx *t, const char *side, bool is_string)
+/* What is wrong with "bad": the key behind its id is a string or a list, or its record has no number. */
+enum flaw { IS_STRING, IS_LIST, NO_NUMBERS };
+
+static void spoil(struct fx *t, const char *queue, const char *side, enum flaw flaw)
+{
+    if (flaw == NO_NUMBERS) {
+        DO("HSET emq:%s:bad timestamp x atm x ats x stc x priority x delay x emq:exp x opts x",
+           queue);
+        return;
+    }
+    DO("DEL emq:%s:bad%s", queue, side);
+    DO(flaw == IS_STRING ? "SET emq:%s:bad%s x" : "RPUSH emq:%s:bad%s x", queue, side);
+}
+
+static void play(struct fx *t, const char *side, enum flaw flaw)
 {
     char queue[80];
 
@@ -259,44 +272,33 @@ static void play(struct fx *t, const char *side, bool is_string)
         for (size_t a = 0; a < EMQ_ARRAY_LEN(acts); a++) {
             (void)snprintf(queue, sizeof queue, "%s-%s", places[p].name, acts[a].name);
             struct two two = put_two(t, queue, &places[p]);
-            DO("DEL emq:%s:bad%s", queue, side);
-            DO(is_string ? "SET emq:%s:bad%s x" : "RPUSH emq:%s:bad%s x", queue, side);
+            spoil(t, queue, side, flaw);
             acts[a].fn(t, &two);
         }
 }
 
 REDIS_TEST(every_act_goes_on_beside_a_record_that_is_a_string)
 {
-    play(t, "", true);
+    play(t, "", IS_STRING);
 }
 
 REDIS_TEST(every_act_goes_on_beside_a_record_that_is_a_list)
 {
-    play(t, "", false);
+    play(t, "", IS_LIST);
 }
 
 REDIS_TEST(every_act_goes_on_beside_a_lock_and_children_of_another_type)
 {
-    play(t, ":lock", false);
+    play(t, ":lock", IS_LIST);
     DO("FLUSHDB");
-    play(t, ":dependencies", true);
+    play(t, ":dependencies", IS_STRING);
     DO("FLUSHDB");
-    play(t, ":unsuccessful", true);
+    play(t, ":unsuccessful", IS_STRING);
 }
 
 REDIS_TEST(every_act_goes_on_with_a_record_whose_numbers_are_none)
 {
-    char queue[80];
-
-    fx_unchecked(t);
-    for (size_t p = 0; p < EMQ_ARRAY_LEN(places); p++)
-        for (size_t a = 0; a < EMQ_ARRAY_LEN(acts); a++) {
-            (void)snprintf(queue, sizeof queue, "%s-%s", places[p].name, acts[a].name);
-            struct two two = put_two(t, queue, &places[p]);
-            DO("HSET emq:%s:bad timestamp x atm x ats x stc x priority x delay x emq:exp x opts x",
-               queue);
-            acts[a].fn(t, &two);
-        }
+    play(t, "", NO_NUMBERS);
 }
 
 /* ---- what a job names ---------------------------------------------------------------------------- */

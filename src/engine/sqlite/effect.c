@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "engine/sqlite/effect_bounds.h"
 #include "engine/sqlite/marker.h"
 #include "engine/sqlite/settle.h"
 
@@ -26,8 +27,9 @@ struct effect {
     /* while fn runs, and of how it ended */
     int64_t end_us;
     bool ran, alters;
-    emq_status outcome; /* EMQ_FAILED, EMQ_TIMEOUT: rolled back */
-    char refused[80];   /* what it asked for and may not have; empty = nothing */
+    emq_status outcome;   /* EMQ_FAILED, EMQ_TIMEOUT: rolled back */
+    char refused[80];     /* what it asked for and may not have; empty = nothing */
+    struct sq_bounds was; /* in force before */
 };
 
 static const char where[] = "effect";
@@ -119,13 +121,15 @@ static void guard(sqlite3 *db, struct effect *f)
     sqlite3_progress_handler(db, EACH_STATEMENT, on_progress, f);
     (void)sqlite3_commit_hook(db, on_commit, NULL);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, (int *)NULL);
+    f->was = sq_bounds_begin(db);
 }
 
 /* Its foreign keys hold? Only while they are looked at. */
-static bool unguard(sqlite3 *db)
+static bool unguard(sqlite3 *db, const struct effect *f)
 {
     int open_keys = 0, high;
 
+    sq_bounds_end(db, f->was);
     (void)sqlite3_db_status(db, SQLITE_DBSTATUS_DEFERRED_FKS, &open_keys, &high, 0);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FKEY, 0, (int *)NULL);
     (void)sqlite3_commit_hook(db, NULL, NULL);
@@ -157,13 +161,19 @@ static emq_status run_fn(struct sq_tx *tx, struct effect *f, emq_error *err)
     guard(db, f);
     int answer = f->fn(db, f->arg);
     int code = sqlite3_errcode(db) & 0xff;
-    bool late = is_late(f), keys_hold = unguard(db);
+    const char *bound = answer != 0 ? sq_bounds_met(db) : NULL;
+    bool late = is_late(f), keys_hold = unguard(db, f);
 
     if (f->refused[0])
         return emq__fail(err, EMQ_E_INVALID, SQLITE_AUTH, where,
                          "the effect asked for %s: it may only use the application's own tables, "
                          "and its transaction is not its own; nothing was changed",
                          f->refused);
+    if (bound)
+        return emq__fail(err, EMQ_E_INVALID, code, where,
+                         "the effect asked for %s, which may take long, and nobody else can write "
+                         "meanwhile: let its handler do that before it; nothing was changed",
+                         bound);
     if (late)
         return roll_back(f, EMQ_TIMEOUT, err);
     if (answer != 0 && (code == SQLITE_FULL || code == SQLITE_IOERR || code == SQLITE_NOMEM))
