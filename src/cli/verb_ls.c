@@ -42,18 +42,13 @@ static const struct cli_option ls_table[] = {
 /* The name, a count for each state, and whether it is paused. */
 enum { COLUMNS = EMQ_STATE_COUNT + 2 };
 
-static int print_queue_json(struct cli *cli, emq_str name)
+static int print_queue_json(struct cli *cli, emq_str name, const emq_queue_stats *st)
 {
-    emq_queue_stats st = {.size = sizeof st};
     struct emq__buf b;
-    emq_error err;
-    emq_status s = emq_stats(cli->client, name, &st, &err);
 
-    if (s != EMQ_OK)
-        return cli_failure(cli, s, &err);
     cli_json_begin(&b);
     cli_json_str(&b, "queue", name);
-    cli_json_counts(&b, &st);
+    cli_json_counts(&b, st);
     return cli_json_end(cli, &b);
 }
 
@@ -87,24 +82,30 @@ static struct cli_table *queue_table(void)
     return cli_table_new(columns, right, COLUMNS);
 }
 
+/* A queue that can't be read for what is in its keys is told, and the others are listed. */
 static int print_queues(struct cli *cli, const emq_list *names)
 {
-    emq_error err;
+    struct cli_table *table = cli->globals.json ? NULL : queue_table();
     emq_status s = EMQ_OK;
-    if (emq_list_len(names) == 0) {
-        cli_say(cli, "no queues yet");
-        return CLI_OK;
-    }
-    struct cli_table *table = queue_table();
-    for (size_t i = 0; i < emq_list_len(names) && s == EMQ_OK; i++) {
+    int code = CLI_OK;
+
+    for (size_t i = 0; i < emq_list_len(names) && (s == EMQ_OK || s == EMQ_E_INVALID); i++) {
         emq_queue_stats st = {.size = sizeof st};
-        s = emq_stats(cli->client, emq_list_str(names, i), &st, &err);
-        if (s == EMQ_OK)
-            queue_row(table, emq_list_str(names, i), &st);
+        emq_str name = emq_list_str(names, i);
+        emq_error err;
+        int failed = CLI_OK;
+        s = emq_stats(cli->client, name, &st, &err);
+        if (s != EMQ_OK)
+            failed = cli_failure(cli, s, &err);
+        else if (cli->globals.json)
+            failed = print_queue_json(cli, name, &st);
+        else
+            queue_row(table, name, &st);
+        code = failed ? failed : code;
     }
-    if (cli_table_print(table) != 0)
+    if (!cli->globals.json && cli_table_print(table) != 0)
         return cli_error(cli, CLI_AGAIN, "out of memory");
-    return s == EMQ_OK ? CLI_OK : cli_failure(cli, s, &err);
+    return code;
 }
 
 static int list_queues(struct cli *cli)
@@ -115,10 +116,10 @@ static int list_queues(struct cli *cli)
     emq_status s = emq_queues(cli->client, &names, &err);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
-    if (!cli->globals.json)
+    if (emq_list_len(names) > 0)
         code = print_queues(cli, names);
-    for (size_t i = 0; cli->globals.json && i < emq_list_len(names) && code == CLI_OK; i++)
-        code = print_queue_json(cli, emq_list_str(names, i));
+    else if (!cli->globals.json)
+        cli_say(cli, "no queues yet");
     emq_list_free(names);
     return code;
 }
@@ -227,7 +228,8 @@ const struct cli_verb cli_verb_ls = {
     .help =
         "Queues come with their jobs by state, as emq stats counts them. With --json one object a "
         "line: queues, or\n"
-        "jobs as `emq show --json` prints them.",
+        "jobs as `emq show --json` prints them. A queue that can't be read is told, the others are "
+        "listed, and it exits 64.",
     .options = ls_table,
     .options_size = sizeof(struct ls_options),
     .min_words = 0,

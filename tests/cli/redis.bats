@@ -183,6 +183,15 @@ END
     expect 64 emq add q x
     says 'the key "emq:q:wait" is a string and not a list'
     expect 0 emq add other x
+    on_server hset emq:q:meta a b >/dev/null
+    expect 64 emq ls
+    says 'the key "emq:q:wait" is a string and not a list'
+    [[ $output == *other* ]]
+    expect 64 emq ls --json
+    [ "$(field .queue)" = other ]
+    expect 1 emq fsck q --repair
+    [ "$output" = "q: a key is of another type than it should be: wait is a string (type): not repairable" ]
+    on_server del emq:q:wait emq:q:meta >/dev/null
     expect 0 emq ls
     on_server set emq:id-of:id hello >/dev/null
     expect 64 emq add id-of x
@@ -190,6 +199,8 @@ END
     on_server set emq:text:meta x >/dev/null
     expect 64 emq ls text
     says 'the key "emq:text:meta" is a string and not a hash'
+    expect 1 emq fsck text
+    [[ $output == *"meta is a string (type): not repairable" ]]
     expect 0 emq ls --json
     says 'emq:text:meta\" is a string and not a hash: it belongs to something else, and is not listed'
     [ "$(field .queue)" = other ]
@@ -242,6 +253,27 @@ END
     on_server rename aside emq:q:wait >/dev/null
     expect 0 emq work q --exit-when-empty --stalled-interval 100ms -- true
     [ "$(emq stats q --json | jq -c '[.completed, .totals.added]')" = "[2,2]" ]
+}
+
+@test "an outcome that a key of another type keeps from being stored leaves its job with its worker, for the sweep" {
+    needs_server
+    local key set
+    for key in completed stalled active meta; do
+        on_server flushdb >/dev/null
+        emq add q x >/dev/null
+        emq add q y >/dev/null
+        set="redis-cli -u $EMQ_TEST_SERVER set emq:q:$key x"
+        [ "$key" = completed ] || [ "$key" = stalled ] || set="redis-cli -u $EMQ_TEST_SERVER rename emq:q:$key aside && $set"
+        expect 64 timeout 60 emq work q --exit-when-empty --lock 500ms -- sh -c "$set"
+        says "the key \"emq:q:$key\" is a string"
+        on_server del "emq:q:$key" >/dev/null
+        [ "$(on_server exists aside)" = 0 ] || on_server rename aside "emq:q:$key" >/dev/null
+        [ "$(emq stats q --json | jq -c '[.active, .completed]')" = "[1,0]" ]
+        expect 0 emq sweep q
+        expect 0 emq fsck q
+        expect 0 emq work q --exit-when-empty -- true
+        [ "$(emq stats q --json | jq -c '[.completed, .totals.added]')" = "[2,2]" ]
+    done
 }
 
 @test "a user without the right to a key of the queue is told which, with 77" {

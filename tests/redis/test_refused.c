@@ -380,6 +380,9 @@ EMQ_TEST(error_replies_of_old_and_new_servers_mean_the_same)
          "key "
          "holding the wrong kind of value",
          RD_FINAL, EMQ_E_INVALID, "Operation"},
+        {"ERR WRONGTYPE Operation against a key holding the wrong kind of value script: 1f, on "
+         "@user_script:3.",
+         RD_FINAL, EMQ_E_INVALID, "Operation against a key holding the wrong kind of value"},
         {"ERR user_script:2: attempt to index a nil value script: 1f, on @user_script:2.", RD_FINAL,
          EMQ_E_STORE, "user_script:2: attempt to index a nil value"},
         {"NOSCRIPT No matching script.", RD_LOAD, EMQ_E_UNAVAIL, "No matching"},

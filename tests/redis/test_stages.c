@@ -77,6 +77,52 @@ REDIS_TEST(a_publication_whose_publisher_died_is_ended_by_sweeps)
         CHECK_INT(strtol(taken.jobs[i]->id.ptr, NULL, 10), i + 1);
 }
 
+REDIS_TEST(a_private_key_and_a_dedup_id_of_something_else_hold_up_no_publication)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    const struct emq__add_entry *list[] = {&en};
+    struct emq__add_req req = {.entries = list, .n = 1, .stage = S("s")};
+    struct emq__add_res res;
+    int64_t count;
+
+    fx_unchecked(t);
+    stage_id(t, "gone");
+    stage_id(t, "good");
+    en.id = S("unique");
+    en.dedup.id = S("d");
+    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    CHECK_DO("OK", "SET emq::emq:q:staged:gone x");
+    CHECK_DO("1", "RPUSH emq:q:de:d x");
+    CHECK_STATUS(publish(t, &count), EMQ_OK);
+    CHECK_INT(count, 2);
+    CHECK_DO("x", "GET emq::emq:q:staged:gone");
+    CHECK_STATE(t, "q", S("good"), EMQ_WAITING);
+    CHECK_STATE(t, "q", S("unique"), EMQ_WAITING);
+    must_add_id(t, "q", "gone"); /* nobody's id */
+    stage_id(t, "more");
+    en = fx_entry("q", "x");
+    en.id = S("gone2");
+    CHECK_DO("OK", "SET emq::emq:q:staged:gone2 x");
+    CHECK_STATUS(t->e->ops->add(t->e, &req, &res, &t->mem, &t->err), EMQ_E_INVALID);
+    CHECK(strstr(t->err.text, "emq::emq:q:staged:gone2"));
+}
+
+/* The other queue is named by what adds to it; this one's sweeps go on. */
+REDIS_TEST(a_publication_that_a_key_of_another_queue_stops_holds_up_no_sweep)
+{
+    fx_unchecked(t);
+    stage_jobs(t, "r", 10);
+    stage_jobs(t, "q", 10);
+    begin_to_publish(t);
+    CHECK_DO("OK", "SET emq:r:wait x");
+    sweep_all(t);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], 0);
+    CHECK_DO("1", "DEL emq:r:wait");
+    sweep_all(t);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], 10);
+    CHECK_INT(stats(t, "r").count[EMQ_WAITING], 10);
+}
+
 REDIS_TEST(several_publications_whose_publishers_died_are_ended_by_sweeps)
 {
     fx_unchecked(t);

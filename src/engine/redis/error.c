@@ -80,10 +80,30 @@ static bool holds(emq_str s, const char *word)
     return memmem(s.ptr, s.len, word, strlen(word)) != NULL;
 }
 
+static emq_str first_word(emq_str s)
+{
+    size_t n = 0;
+
+    while (n < s.len && s.ptr[n] != ' ')
+        n++;
+    return emq_strn(s.ptr, n);
+}
+
+static bool is_code(emq_str word)
+{
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(codes); i++)
+        if (emq__str_is(word, codes[i].code))
+            return true;
+    return false;
+}
+
+/* An error that a script caught and raised again has "ERR" before its code on newer servers. */
 static emq_str unwrap(emq_str s)
 {
     static const char mark[] = "@user_script:";
 
+    if (emq__str_starts(s, "ERR ") && is_code(first_word(skip(s, 4))))
+        return skip(s, 4);
     if (!emq__str_starts(s, "ERR Error running script"))
         return s;
     for (const char *at; (at = memmem(s.ptr, s.len, mark, sizeof mark - 1)) != NULL;) {
@@ -105,15 +125,6 @@ static emq_str without_place(emq_str s)
         if (s.len - at > n && memcmp(s.ptr + at, mark, n) == 0)
             return holds(skip(s, at), "@user_script") ? emq_strn(s.ptr, at) : s;
     return s;
-}
-
-static emq_str first_word(emq_str s)
-{
-    size_t n = 0;
-
-    while (n < s.len && s.ptr[n] != ' ')
-        n++;
-    return emq_strn(s.ptr, n);
 }
 
 /* "MOVED 3999 127.0.0.1:6381": an address v6 has no brackets there. */

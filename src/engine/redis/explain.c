@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keys of a queue that belong to something else. A script that meets one can't take back what it wrote before,
- * so they are looked for before a handle's first act on a queue; and again when a script has met one all the
- * same, since the server does not say which one it was, nor which one a user may not reach. From then on each act
- * is preceded by the look until that finds none.
+ * Keys of a queue that belong to something else. They are looked for before a handle's first act on a queue;
+ * and again when a script has met one all the same (it has written nothing then: lua/lib/sound.lua), since the
+ * server does not say which one it was, nor which one a user may not reach. From then on each act is preceded by the
+ * look until that finds none.
  */
 #include "engine/redis/script.h"
 
@@ -13,18 +13,16 @@
 
 enum { WORDS_MAX = 100 };
 
-/* of: whose words may be names of jobs; NULL = only the queue's own keys. */
-static emq_status look(const struct rd_about *about, const struct rd_cmd *of, bool denied,
+/* words: what may be names of jobs. */
+static emq_status look(const struct rd_about *about, const emq_str *words, size_t n, bool denied,
                        const struct rd_reply **found, emq_error *err)
 {
     const struct rd_reply *r = NULL;
     struct rd_args *types =
         rd_args_new(&about->e->base, RD_LUA_types, about->prefix, about->queue, about->mem);
-    emq_str words[WORDS_MAX];
 
     rd_arg_i64(types, denied);
-    /* Whether a key that the user may not reach is there can't be known: not of any word. */
-    for (size_t i = 0, n = of && !denied ? rd_cmd_words(of, words, WORDS_MAX) : 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         rd_arg_str(types, words[i]);
     if (types) {
         types->what = about->what;
@@ -74,7 +72,7 @@ emq_status rd_queue_looked_at(struct rd_args *a, emq_error *err)
 
     if (atomic_load(seen) == hash)
         return EMQ_OK;
-    emq_status s = look(&about, NULL, false, &found, err);
+    emq_status s = look(&about, NULL, 0, false, &found, err);
     if (found)
         return name_it(&about, found, err);
     if (s == EMQ_OK)
@@ -86,10 +84,17 @@ bool rd_explained(const struct rd_about *about, const struct rd_cmd *of, const s
                   emq_status *s, emq_error *err)
 {
     const struct rd_reply *found;
+    emq_str words[WORDS_MAX];
+    size_t at = 0, n;
 
     if (about->queue.len == 0 || !(said->wrong_type || said->key_denied))
         return false;
-    *s = look(about, of, said->key_denied, &found, err);
+    do {
+        /* Whether a key that the user may not reach is there can't be known: not of any word. */
+        n = of && !said->key_denied ? rd_cmd_words(of, at, words, WORDS_MAX) : 0;
+        *s = look(about, words, n, said->key_denied, &found, err);
+        at += n;
+    } while (*s == EMQ_OK && !found && n == WORDS_MAX);
     if (found)
         *s = name_it(about, found, err);
     return found != NULL;

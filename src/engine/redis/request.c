@@ -148,9 +148,9 @@ void rd_cmd_end(struct rd_cmd *c, const emq_str *front, size_t n_front)
 }
 
 /* Short arguments are whole in one piece; of a long one the count ends a piece, and its bytes are the next. */
-size_t rd_cmd_words(const struct rd_cmd *c, emq_str *out, size_t cap)
+size_t rd_cmd_words(const struct rd_cmd *c, size_t from, emq_str *out, size_t cap)
 {
-    size_t n = 0;
+    size_t n = 0, passed = 0;
     bool skip = false;
 
     for (int i = 1; i < c->n_iov; i++) {
@@ -169,7 +169,7 @@ size_t rd_cmd_words(const struct rd_cmd *c, emq_str *out, size_t cap)
                 len = len * 10 + (size_t)(*p - '0');
             p += 2;
             skip = p == end;
-            if (!skip && len >= 1 && len <= 255 && n < cap)
+            if (!skip && len >= 1 && len <= 255 && passed++ >= from && n < cap)
                 out[n++] = emq_strn(p, len);
             p = skip ? end : p + len + 2;
         }

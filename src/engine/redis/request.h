@@ -26,7 +26,8 @@ void rd_cmd_text(struct rd_cmd *c, const char *s);
 void rd_cmd_i64(struct rd_cmd *c, int64_t v);
 /* Makes the head. Arguments of `front` go before all others. */
 void rd_cmd_end(struct rd_cmd *c, const emq_str *front, size_t n_front);
-/* Its arguments of 1 to 255 bytes, as names are, at most cap: how many. They lie in the command's memory. */
-size_t rd_cmd_words(const struct rd_cmd *c, emq_str *out, size_t cap);
+/* Its arguments of 1 to 255 bytes, as names are, behind the first `from`, at most cap: how many. They lie in the
+ * command's memory. */
+size_t rd_cmd_words(const struct rd_cmd *c, size_t from, emq_str *out, size_t cap);
 
 #endif

@@ -10,7 +10,7 @@
 --            k keep the last
 -- reply      {now_ms, {outcome, id, state, ...}, number of entries, -1 = the stage is gone}; instead of the list the first id when all
 --            are new in `wait` with ids that follow each other
--- calls      12, 39, 309 for 1, 10, 100 jobs (9, and 3 a job: auto id or free custom id, no dedup)
+-- calls      12, 39, 309 for 1, 10, 100 jobs (9, and 3 a job; one more with free custom ids; no dedup)
 
 --@include lib/base.lua
 local function run()
@@ -93,6 +93,8 @@ local function others()
       return 0
     elseif of then
       call("DEL", q.x .. "staged:" .. id)
+    elseif stage and call("EXISTS", q.x .. "staged:" .. id) == 1 then
+      return 0 -- something else's
     end
     if call("EXISTS", key) == 0 then
       return nil
@@ -182,7 +184,36 @@ local function others()
     return OK, id, j.priority > 0 and PRIORITIZED or WAITING
   end
 
-  OTHERS = {read = read_job, avoid = avoid, add = add_special}
+  -- Looks at what the jobs are about to be written to, see lib/sound.lua.
+  local function look()
+    local sound, owners, parents = rare().sound, {}, {}
+    for i = 1, n do
+      local q, j = queue_of(i), special[i]
+      if conflicts or not stage and j and j.dedup then
+        sound(q)
+      elseif not stage and j and j.delay > 0 then
+        sound(q, "delayed")
+      elseif not stage and j and j.priority > 0 then
+        sound(q, "prioritized", "pc")
+      elseif not stage then
+        sound(q, "wait")
+      end
+      if not stage and n > 1 and j and j.dedup then
+        owners[#owners + 1] = q.b .. "de:" .. j.dedup.id
+      end
+      if not stage and j and j.parent_lives then
+        parents[j.parentKey .. ":dependencies"] = true
+      end
+    end
+    for i = 1, call_list(owners, "EXISTS") > 0 and #owners or 0 do
+      call("GET", owners[i])
+    end
+    for key in pairs(parents) do
+      call("SCARD", key)
+    end
+  end
+
+  OTHERS = {read = read_job, avoid = avoid, add = add_special, look = look}
   return OTHERS
 end
 
@@ -249,13 +280,15 @@ local function held()
         return ids[i]
       end
       call("HEXISTS", keys[i], "timestamp") -- a key of another type refuses all
+      call("HEXISTS", queue_of(i).x .. "staged:" .. ids[i], "emq:stage")
     end
   end
 end
 
 -- Plain jobs with ids of the counter, the usual case: their ids follow each other.
 local function add_plain(q)
-  local b, back = q.b, {}
+  local b = q.b
+  call_list(ids, "LPUSH", b .. "wait") -- first of all: it may refuse
   for i = 1, n do
     local at, id = starts[i], ids[i]
     local name = args[at + 1]
@@ -264,7 +297,6 @@ local function add_plain(q)
     event(q, "added", "jobId", id, "name", name)
     event(q, "waiting", "jobId", id)
   end
-  call_list(ids, "LPUSH", b .. "wait")
   q.wake = true
   count(q, "added", n)
   return ids[1]
@@ -298,6 +330,9 @@ if waits then
   return redis.error_reply("EMQHELD " .. waits) -- EMQ__TEXT_HELD_BY_STAGE
 end
 local plain = not (conflicts or custom or next(special))
+if not plain then
+  others().look()
+end
 local reply = {now_ms, plain and add_plain(queue(args[8])) or add_each(), n}
 if stage then
   call_list(records, "RPUSH", stage)

@@ -8,11 +8,12 @@
 --            jobs, 1 = the search is over, ids still to be changed
 -- reply      {now_ms, slices, count, last id, rank, id before it, 1 = there are more jobs, 1 = the search is
 --            over, 1 = that was all, 0 = the id to begin behind is not in the state, ids still to be changed}
--- calls      3 a job passed over, 12 a job changed, 16 a retried one
+-- calls      11, and 3 a job passed over, 12 a job changed, 16 a retried one
 --@include lib/change.lua
 --@include lib/read.lua
 --@include lib/receipt.lua
 
+local function run() -- a function has at most 200 local variables
 local session, seq, c = ARGV[4], ARGV[5], change_of(6)
 local state, older, limit = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
 local tell, after = ARGV[16] == "1", ARGV[17]
@@ -26,12 +27,11 @@ local stays = c.kind == CANCEL and state == ACTIVE or
 local comes_by_again = (c.kind == DELAY or c.kind == PRIORITY_OF) and not stays
 local CHANGED_MAX, LOOK = 100, 100
 local q = queue(B)
+sound(q)
 
-do -- blocks: a script has at most 200 local variables
-  local stored = receipt_find(session, seq, "bulk")
-  if stored and (stored.err or stored[2] > slices_done) then
-    return stored
-  end
+local stored = receipt_find(session, seq, "bulk")
+if stored and (stored.err or stored[2] > slices_done) then
+  return stored
 end
 
 -- Begins behind the job that the last slice left, or `after`.
@@ -74,6 +74,7 @@ local function look(id, score)
   elseif #found == limit - changed then
     finished, more = true, true
   else
+    sound_around(q, id, c.kind)
     found[#found + 1] = {id = id, rank = at.rank, anchor = at.anchor}
     if stays or comes_by_again then
       at.rank, at.anchor = at.rank + 1, id
@@ -145,3 +146,5 @@ if #found > 0 or done then
   receipt_put(session, seq, "bulk", out)
 end
 return out
+end
+return run()

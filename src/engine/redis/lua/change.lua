@@ -6,7 +6,7 @@
 -- ARGV[6..]  kind of change, administrator, delay, priority, 1 = lifo, 1 = reset attempts, what to do about
 --            effects; how many of the ids are done, ids
 -- reply      {now_ms, how many ids, outcome and state of each one done that ARGV[13] does not count}
--- calls      12 a job, 16 a retried one
+-- calls      11, and 12 a job, 16 a retried one
 --@include lib/change.lua
 --@include lib/receipt.lua
 
@@ -39,6 +39,10 @@ elseif not done then
 end
 
 local q = queue(B)
+sound(q)
+for i = first + before, #ARGV do
+  sound_around(q, ARGV[i], c.kind)
+end
 
 -- nil: not in this slice.
 local function change_one(id)
@@ -61,9 +65,11 @@ local function change_one(id)
   end
 end
 
+local failure
 for i = first + before, #ARGV do
-  local outcome, state = change_one(ARGV[i])
-  if not outcome then
+  local could, outcome, state = pcall(change_one, ARGV[i])
+  failure = not could and outcome
+  if failure or not outcome then
     break
   end
   done[#done + 1] = outcome
@@ -74,4 +80,7 @@ for i = first + before, #ARGV do
 end
 save()
 receipt_put(session, seq, "change", done)
+if failure then
+  error(failure, 0)
+end
 return answer(done)

@@ -10,7 +10,7 @@
 -- ARGV[11..] an entry as settle has it, of a completion; then of each command: how many words, what is known of
 --            it, as act_effect.c says, and the words
 -- reply      {now_ms, outcome, state, "" or what has failed behind others that were done}
--- calls      34, 36, 40 for 1, 2, 4 commands (32, and 2 a command on a new key, 3 where its value is looked at)
+-- calls      36, 38, 42 for 1, 2, 4 commands (34, and 2 a command on a new key, 3 where its value is looked at)
 
 --@include lib/base.lua
 local function run()
@@ -188,6 +188,10 @@ local function look()
   ends(q).look(e, call("GET", e.key .. ":lock"),
                try_record("HMGET", e.key, "timestamp", "atm", "deid", "parentKey", "emq:cancel", "defa"))
   e.refused = e.refused or ends(q).of_children(e) or not rare().in_active(q, e.id) and LOST or nil
+  if not e.refused then
+    ends(q).sound(e)
+    rare().sound(q, "stalled", "failed") -- failed: an effect that was done in part
+  end
 end
 
 -- The owner's effect, unless it is known to be done. Answers as make() does.

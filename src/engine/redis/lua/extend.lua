@@ -34,6 +34,6 @@ for i, e in ipairs(entries) do
   out[#out + 1] = outcome == OK and h[1] and 1 or 0
 end
 for b, ids in pairs(renewed) do
-  call_list(ids, "SREM", b .. "stalled")
+  try_record("SREM", b .. "stalled", unpack(ids)) -- a key of another type marks nobody
 end
 return {now_ms, out}

@@ -6,13 +6,13 @@
 --          "nowhere", "counter <number>"
 -- ARGV[7]  1 = repair
 -- reply    {now_ms, 1 = it is broken}
--- calls    12, and the search for the job in long lists
+-- calls    12, 9 more for a repair, and the search for the job in long lists
 --@include lib/flaws.lua
 --@include lib/stall.lua
 --@include lib/active.lua
 
 local flaw, id, word, rest = ARGV[4], ARGV[5], string.match(ARGV[6], "^(%S+) ?(.*)$")
-local q, key = queue(B), B .. ARGV[5]
+local q, key = word ~= "type" and queue(B) or nil, B .. ARGV[5] -- meta itself may be of another type
 
 local function rank_or_score(place)
   if LIST[place] then
@@ -274,6 +274,7 @@ local REPAIR = {
 
 local broken, about = look()
 if broken and ARGV[7] == "1" and REPAIR[flaw] then
+  sound(q, "stalled", unpack(PLACES)) -- a key that became something else's since the walk began
   REPAIR[flaw](about)
   save()
 end

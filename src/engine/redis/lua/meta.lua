@@ -4,8 +4,9 @@
 -- ARGV[5]    sequence
 -- ARGV[6..]  fields and values; an empty value removes the field
 -- reply      {now_ms, all fields and values but ours}
--- calls      3, 2 for each setting
+-- calls      3; 14 when it writes, and 2 for each setting
 --@include lib/place.lua
+--@include lib/sound.lua
 --@include lib/receipt.lua
 
 local key = B .. "meta"
@@ -63,6 +64,7 @@ if #ARGV > 5 then
   if stored then
     return stored
   end
+  sound(q)
   for i = 6, #ARGV, 2 do
     if ARGV[i + 1] == "" then
       call("HDEL", key, ARGV[i])

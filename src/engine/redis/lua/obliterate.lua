@@ -9,7 +9,7 @@
 -- ARGV[10] cursor
 -- reply    {now_ms, slices, count, cursor of the search for what is left or "", 1 = the queue is gone,
 --          outcome}
--- calls    9 a job, 2 for a thousand keys
+-- calls    11, and 10 a job, 2 for a thousand keys
 --@include lib/keys.lua
 --@include lib/remove.lua
 --@include lib/marker.lua
@@ -43,21 +43,30 @@ end
 -- The first ids of a structure, taken out of it.
 local function cut(name, n)
   local key = B .. name
-  if LIST[name] then
-    local ids = call("LRANGE", key, -n, -1)
-    call("LTRIM", key, 0, -n - 1)
-    return ids
+  local ids = LIST[name] and call("LRANGE", key, -n, -1) or call("ZRANGE", key, 0, n - 1)
+  for _, id in ipairs(ids) do
+    sound_above(q, B .. id)
   end
-  local ids = call("ZRANGE", key, 0, n - 1)
-  call("ZREMRANGEBYRANK", key, 0, n - 1)
+  if LIST[name] then
+    call("LTRIM", key, 0, -n - 1)
+  else
+    call("ZREMRANGEBYRANK", key, 0, n - 1)
+  end
   return ids
 end
 
 local function remove_jobs()
-  local room = math.min(limit - removed, JOBS_MAX)
+  local most = math.min(limit - removed, JOBS_MAX)
+  local room = most
   for _, name in ipairs(STATES) do
     while room > 0 and call("EXISTS", B .. name) == 1 do
-      for _, id in ipairs(cut(name, room)) do
+      local could, ids = pcall(cut, name, room)
+      if not could and room < most then
+        return -- the next slice says why
+      elseif not could then
+        error(ids, 0)
+      end
+      for _, id in ipairs(ids) do
         if is_record(B .. id) then
           local h = family(B .. id)
           take_parent_along(q, B .. id, h)
@@ -151,6 +160,7 @@ local outcome, gone = refusal(), false
 if outcome ~= OK then
   return {now_ms, 0, 0, "", 0, outcome}
 end
+sound(q)
 if not q.paused then -- while it goes on nobody takes its jobs
   call("HSET", KEYS[1], "paused", "1")
   call("DEL", B .. "marker")

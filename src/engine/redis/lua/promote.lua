@@ -1,7 +1,7 @@
 -- promote: moves delayed jobs that are due into their lines
 -- ARGV[4]    jobs at most
 -- reply      {now_ms, count, next_due_ms, more}
--- calls      3 when nothing is due; 8, and 3 a job
+-- calls      3 when nothing is due; 12, and 3 a job
 
 --@include lib/promote.lua
 local q = queue(B)

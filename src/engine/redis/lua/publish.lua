@@ -5,7 +5,7 @@
 -- ARGV[6]    stage
 -- ARGV[7]    what the last call answered, "" in the first one
 -- reply      {now_ms, outcome, count, what the next call is to name or "" if that was all}
--- calls      10, 5 a job, and 2 for each of the last jobs that the stream of events has room for
+-- calls      10, 11 a queue, 5 a job, and 2 for each of the last jobs that the stream of events has room for
 
 --@include lib/receipt.lua
 --@include lib/publish.lua

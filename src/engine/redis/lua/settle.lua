@@ -63,6 +63,11 @@ local function look()
       ends(q).look(special[i], tokens[i], v)
     end
     made[i] = v[2]
+    if not special[i] and keeps[i].count ~= 0 then
+      finish_top(q, COMPLETED)
+    elseif special[i] and not special[i].refused then
+      ends(q).sound(special[i])
+    end
     if not special[i] or special[i].kind == "c" then
       children[#children + 1] = keys[i] .. ":dependencies"
       children[#children + 1] = keys[i] .. ":unsuccessful"
@@ -71,7 +76,7 @@ local function look()
   if call_list(children, "EXISTS") == 0 then
     return
   end
-  q.stalled = call("EXISTS", B .. "stalled") == 1
+  q.stalled = call("SCARD", B .. "stalled") > 0
   for i = 1, n do
     local e = special[i] or ends(q).read(starts[i], keeps[i])
     if e.kind == "c" and not e.refused then
@@ -145,7 +150,7 @@ if alike then
   out = {OK, keeps[1].count == 0 and 0 or COMPLETED, n}
 end
 finish_flush(q)
-local taken = t.count > 0 and take(q, t) or 0
+local taken = t.count > 0 and go_on(n > 0, take, q, t) or 0
 
 local busy = t.jobs and #t.jobs > 0 and t.mode ~= FIRE_AND_FORGET
 --@include lib/out.lua

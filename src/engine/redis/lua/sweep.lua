@@ -4,7 +4,7 @@
 -- ARGV[6]    stalls allowed
 -- ARGV[7]    jobs at most
 -- reply      {now_ms, more, {recovered ids}, {failed ids}}
--- calls      7, one more for each 500 active jobs; 9 for each that is recovered
+-- calls      18, one more for each 500 active jobs; 9 for each that is recovered
 
 --@include lib/receipt.lua
 --@include lib/active.lua
@@ -53,7 +53,7 @@ local function ended(ids)
     if not v[1] and not v[2] then
       gone[#gone + 1] = id
     elseif h.token or first and first <= now_ms - LOOK_MS then
-      out[#out + 1] = {id = id, h = h}
+      out[#out + 1] = pcall(sound_parent, h) and {id = id, h = h} or nil -- else when its parent's queue can be written to
     else
       waits[#waits + 1] = id
       waits[#waits + 1] = (first and num(first) or look_ms) .. " " .. (v[2] or "")
@@ -113,30 +113,35 @@ end
 
 -- Goes on with a publication whose publisher may be gone. Answers whether there is more of it, or another one.
 local function go_on_publishing()
-  local went_on, finished
+  local could, went_on, finished = true, nil, nil
   for _, field in ipairs(call("HKEYS", X .. "stages")) do
     local born, stage = string.match(field, "^(%d+) (.*)$")
     if not went_on then
-      went_on, finished = publish_slice(stage .. ":" .. born)
+      could, went_on, finished = pcall(publish_slice, stage .. ":" .. born)
+      if not could and not is_unsound(went_on) then
+        error(went_on, 0)
+      end
+      went_on = could and went_on -- one of its queues may have a key of something else
     elseif call("EXISTS", stage .. ":" .. born) == 1 then
       finished = false
     end
-    if not went_on and call("LINDEX", stage, "0") ~= "b" .. born then
+    if could and not went_on and call("LINDEX", stage, "0") ~= "b" .. born then
       call("HDEL", X .. "stages", field) -- it ended
     end
   end
   return went_on and not finished
 end
 
+sound(q)
+local ids, from, more = window()
+local out, waits = ended(ids)
 finish_flush(q)
 if call("SET", X .. "trim", "1", "PX", 1000, "NX") then
   drop_expired(COMPLETED)
   drop_expired(FAILED)
 end
 
-local ids, from, more = window()
 more = go_on_publishing() or more
-local out, waits = ended(ids)
 local left = #out - tonumber(ARGV[7])
 if left > 0 then
   more = true

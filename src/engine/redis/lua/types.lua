@@ -3,7 +3,8 @@
 -- ARGV[4]    1 = a key that the user may not look at counts, too
 -- ARGV[5..]  words, of which some are ids of jobs, or dedup ids, whose keys are looked at as well
 -- reply      {now_ms, key, what it holds, "" = the user may not look, what it should hold}, or {now_ms}
--- calls      24; with words 2 more, and 9 for each of them, of 50 active jobs and of 50 in line
+-- calls      24; with words 2 more, 13 for each of them, of 50 active jobs and of 50 in line, and 24 for each
+--            other queue in which one of these has its parent or children
 --@include lib/base.lua
 local KINDS = {
     string = {"id", "pc", "limiter", "stalled-check"},
@@ -25,22 +26,41 @@ local function look(key, want)
     end
 end
 
-local function look_at_queue()
+local looked = {}
+local function look_at_queue(b, x)
+    looked[b] = true
     for want, suffixes in pairs(KINDS) do
         for _, suffix in ipairs(suffixes) do
-            local found = look(B .. suffix, want)
+            local found = look(b .. suffix, want)
             if found then
                 return found
             end
         end
     end
     for _, suffix in ipairs({"id", "pc", "limiter"}) do
-        local text = try("GET", B .. suffix)
+        local text = try("GET", b .. suffix)
         if type(text) == "string" and not string.match(text, "^%-?%d+$") then
-            return {now_ms, B .. suffix, "text", "whole number"}
+            return {now_ms, b .. suffix, "text", "whole number"}
         end
     end
-    return look(X .. "stages", "hash")
+    return look(x .. "stages", "hash")
+end
+
+-- The queues of its parent, which its end writes to, too, and of its children, which may go with it.
+local function look_at_family(id)
+    local keys = {try("HGET", B .. id, "parentKey")}
+    for side, command in pairs({dependencies = "SMEMBERS", processed = "HKEYS"}) do
+        for _, child in ipairs(try(command, B .. id .. ":" .. side)) do
+            keys[#keys + 1] = child
+        end
+    end
+    for _, key in ipairs(keys) do
+        local b, x = string.match(type(key) == "string" and key or "", "^((.*):[^:]*:)[^:]*$")
+        local found = b and not looked[b] and look_at_queue(b, x .. "::emq:" .. string.sub(b, #x + 1))
+        if found then
+            return found
+        end
+    end
 end
 
 local function look_at_job(id)
@@ -57,7 +77,7 @@ local function look_at_job(id)
             return found
         end
     end
-    return look(B .. "de:" .. id, "string") or look(B .. "dn:" .. id, "hash")
+    return look(X .. "staged:" .. id, "hash") or look(B .. "de:" .. id, "string") or look(B .. "dn:" .. id, "hash") or look_at_family(id)
 end
 
 local function look_at_jobs(ids)
@@ -69,7 +89,7 @@ local function look_at_jobs(ids)
     end
 end
 
-local found = look_at_queue() or look_at_jobs({unpack(ARGV, 5)})
+local found = look_at_queue(B, X) or look_at_jobs({unpack(ARGV, 5)})
 if not found and (ARGV[4] == "1" or ARGV[5]) then
     found = look_at_jobs(try("LRANGE", B .. "active", "0", "49")) or look_at_jobs(try("LRANGE", B .. "wait", "-50", "-1"))
 end

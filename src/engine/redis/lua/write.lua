@@ -8,7 +8,7 @@
 -- ARGV[10]   the value: JSON, JSON, text, "", text
 -- ARGV[11]   d: the encoding behind that JSON, "" = none; l, c: lines kept, -1 = all
 -- reply      {now_ms, outcome, log lines}
--- calls      9
+-- calls      9; 10 for a log
 
 --@include lib/receipt.lua
 --@include lib/job.lua
@@ -47,6 +47,9 @@ end
 local NAME = {p = "progress", d = "data", l = "log", c = "clear-logs"}
 local function write()
   local h = try_record("HMGET", key, "timestamp", "emq:tk", "processedOn", "emq:enc", "opts")
+  if kind == "l" or kind == "c" then
+    call("LLEN", key .. ":logs") -- may refuse all
+  end
   if not h[1] then
     return NOT_FOUND
   elseif token == "" then
@@ -76,7 +79,7 @@ end
 
 local reply = {now_ms, write(), 0}
 if reply[2] == OK then
-  reply[3] = call("LLEN", key .. ":logs")
+  reply[3] = tonumber(try_record("LLEN", key .. ":logs")) or 0
 end
 save()
 receipt_put(ARGV[4], ARGV[5], "write", reply)

@@ -103,6 +103,7 @@ local function queue(b)
     totals = {added = m[8], started = m[9], completed = m[10], failed = m[11], retried = m[12], recovered = m[13],
               deduplicated = m[14], removed = m[15]},
     plus = {}, -- what this act adds to them
+    sound = {}, -- which of its keys sound() of lib/sound.lua has looked at
     changed = {}, -- fields of meta to write, in pairs
   }
   queues[b] = q
@@ -114,8 +115,14 @@ local function count(q, name, n)
   plus[name] = (plus[name] or 0) + (n or 1)
 end
 
+-- How many there are, for who has written already; of a key of another type: some.
+local function some(command, key)
+  local n = try(command, key)
+  return type(n) == "number" and n or 1
+end
+
 local function maxed(q)
-  return q.concurrency > 0 and call("LLEN", q.b .. "active") >= q.concurrency
+  return q.concurrency > 0 and some("LLEN", q.b .. "active") >= q.concurrency
 end
 
 -- event(q, name, field, value, ...): one entry of the stream, in the order of docs/protocol.md section 7.

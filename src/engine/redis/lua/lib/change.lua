@@ -26,6 +26,13 @@ local function asks(q, id, c)
   return c.kind == RETRY and c.effects == ASK and marker_any_done(q, id, call("HGET", q.b .. id, "timestamp"))
 end
 
+-- The keys beside those of the queue that a change of a job may write to, see lib/sound.lua.
+local function sound_around(q, id, kind)
+  if kind == REMOVE or kind == CANCEL then
+    sound_above(q, q.b .. id)
+  end
+end
+
 -- What keeps the job itself from being removed or cancelled: an outcome; nil: nothing.
 local function keeps(q, id, kind)
   local NEXT_RUN = 16

@@ -27,18 +27,30 @@ local function job_keys(list, q, id, childless)
   end
 end
 
--- The score is the instant. In one millisecond the order of finishing is kept in the fraction, in
--- 4096 steps, which four digits name.
-local function finish_score(q, state)
+local function finish_begin(q)
+  if not q.done then
+    q.done, q.gone, q.keep, q.top = {}, {}, {}, {}
+  end
+end
+
+-- The next step of this millisecond, see finish_score(). Called before a job leaves its place: the key may belong
+-- to something else.
+local function finish_top(q, state)
+  finish_begin(q)
   local step = q.top[state]
   if not step then
     local top = call("ZREVRANGEBYSCORE", q.b .. FINISHED[state], "(" .. num(now_ms + 1), now_text,
                      "WITHSCORES", "LIMIT", "0", "1")[2]
     step = top and floor((tonumber(top) - now_ms) * 4096 + 1.5) or 0
+    q.top[state] = step
   end
-  if step > 4095 then
-    step = 4095
-  end
+  return step
+end
+
+-- The score is the instant. In one millisecond the order of finishing is kept in the fraction, in
+-- 4096 steps, which four digits name.
+local function finish_score(q, state)
+  local step = math.min(finish_top(q, state), 4095)
   q.top[state] = step + 1
   return step == 0 and now_text or now_text .. format(".%04d", floor(step * 10000 / 4096 + 0.5))
 end
@@ -77,12 +89,6 @@ local function retain(q, state, keep)
     if old > 0 then
       drop_oldest(q, state, math.min(old, 1000))
     end
-  end
-end
-
-local function finish_begin(q)
-  if not q.done then
-    q.done, q.gone, q.keep, q.top = {}, {}, {}, {}
   end
 end
 

@@ -2,6 +2,7 @@
 -- keep_last. `de:<id>` names the owner; `dn:<id>` is the kept next job. What BullMQ reads from the
 -- next job's opts is in its field emq:how too: "<delay> <priority> <lifo> <ttl> <keep_last>".
 --@include lib/job.lua
+--@include lib/sound.lua
 
 -- Makes `id` the owner, with a fresh window if there is one.
 local function dedup_own(q, d, id)
@@ -107,6 +108,11 @@ local function kept_job(next, dedup_id)
   return j
 end
 
+-- What a kept next job is written to when the owner of its id ends.
+local function sound_dedup(q)
+  sound(q, "id", "delayed", "wait", "prioritized", "pc")
+end
+
 local function in_use(q, id)
   local of, since = stage_of(q, id)
   return call("EXISTS", q.b .. id) == 1 or of and stage_lives(since, of)
@@ -134,7 +140,7 @@ local function dedup_end(q, id, dedup_id)
   dedup_own(q, j.dedup, j.id)
   store(q, j)
   if next.pdk then
-    call("SADD", next.pdk, q.b .. j.id)
+    try_record("SADD", next.pdk, q.b .. j.id)
   end
   call("DEL", next_key)
   enter(q, j)

@@ -59,6 +59,28 @@ local function ends(q)
     end
   end
 
+  -- The keys that the entry may write to, see lib/sound.lua.
+  local function sound(e)
+    local R, h = rare(), e.h
+    local back = (e.kind == "r" or e.kind == "b") and not h["emq:cancel"]
+    if e.kind == "c" then
+      finish_top(q, COMPLETED)
+    elseif not back then
+      finish_top(q, FAILED)
+    end
+    if back and tonumber(e.delay or 0) > 0 then
+      R.sound(q, "delayed")
+    elseif back or e.kind == "s" then
+      R.sound(q, "wait", "prioritized", "pc")
+    end
+    if not back then
+      R.sound_parent(h)
+      if h.deid then
+        R.sound_dedup(q)
+      end
+    end
+  end
+
   -- Why a parent may not complete: its children are not all done, or one has failed that fails it; nil: it may.
   local function of_children(e)
     local waits, failed = try_record("SCARD", e.key .. ":dependencies"), try_record("ZCARD", e.key .. ":unsuccessful")
@@ -91,11 +113,11 @@ local function ends(q)
     if e.refused == NOT_FOUND or call("EXISTS", e.key) == 0 then
       return NOT_FOUND, 0
     end
-    local state = rare().state_of(q, e.id)
     if e.refused == LOST then
       rare().history(q, e.id, "refused", e.token, "settle")
     end
-    return e.refused, state
+    local known, state = pcall(rare().state_of, q, e.id) -- other entries have been settled
+    return e.refused, known and state or 0
   end
 
   -- The elements of a JSON array of strings, as they are written; none if it is something else.
@@ -193,6 +215,6 @@ local function ends(q)
     return OK, settle(e)
   end
 
-  ENDS = {read = read, look = look, of_children = of_children, finish = finish_entry}
+  ENDS = {read = read, look = look, sound = sound, of_children = of_children, finish = finish_entry}
   return ENDS
 end

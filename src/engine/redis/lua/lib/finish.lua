@@ -3,10 +3,14 @@
 --@include lib/dedup.lua
 --@include lib/parent.lua
 
--- A failed job whose record ends: its parent need not wait for it.
+-- A failed job whose record ends: its parent need not wait for it. A parent in whose queue a key belongs to
+-- something else is left to fsck: another job's end is not refused for it.
 local function failed_leaves(q, id)
   local h = try_record("HMGET", q.b .. id, "parentKey", "parent")
-  child_removed(q.b .. id, {parentKey = h[1], parent = h[2]})
+  h = {parentKey = h[1], parent = h[2]}
+  if pcall(sound_parent, h) then
+    child_removed(q.b .. id, h)
+  end
 end
 
 local function finish_record(key, h, f, keep)

@@ -54,7 +54,8 @@ end
 
 -- The stage that has a record for an id, and when that began; it may have ended. nil: none has.
 local function stage_of(q, id)
-  local since, of = string.match(call("HGET", q.x .. "staged:" .. id, "emq:stage") or "", "^(%d+) %d+ (.*)$")
+  local mark = try_record("HGET", q.x .. "staged:" .. id, "emq:stage")
+  local since, of = string.match(type(mark) == "string" and mark or "", "^(%d+) %d+ (.*)$")
   return of, since
 end
 
@@ -99,8 +100,11 @@ local function history(q, id, what, who, detail, at)
   local function quoted(text)
     return (string.gsub(cjson.encode(text), "\\/", "/"))
   end
-  call("RPUSH", key, '{"at":' .. (at or now_text) .. ',"what":"' .. what .. '","who":' .. quoted(who) ..
+  local n_entries = try_record("RPUSH", key, '{"at":' .. (at or now_text) .. ',"what":"' .. what .. '","who":' .. quoted(who) ..
        ',"detail":' .. quoted(detail) .. '}')
+  if type(n_entries) ~= "number" then
+    return
+  end
   call("LTRIM", key, "-100", "-1")
   call("PEXPIRE", key, num(HISTORY_MS))
   if not q.wrote_history then

@@ -46,6 +46,17 @@ local function mixed(q, t, line)
     return #r.flat > 0 and r or nil
   end
 
+  -- The keys that its end writes to, see lib/sound.lua.
+  local function sound_end(r)
+    if r.failure then
+      finish_top(q, FAILED)
+      rare().sound_parent(r.h)
+    end
+    if r.h.deid and (r.failure or popping) then
+      rare().sound_dedup(q)
+    end
+  end
+
   -- The literal pop: nothing is left to settle.
   local function pop(r)
     local last = q.fence
@@ -77,8 +88,10 @@ local function mixed(q, t, line)
     end
   end
 
-  while n > 0 and t.passed < PASS_MAX and t.bytes < BYTES_MAX do
-    local ids, out, leaving, active, read_n = look(), {}, {}, {}, 0
+  -- Reads the next jobs and what they are about to be written to.
+  local ids, out, leaving, active, read_n
+  local function choose()
+    ids, out, leaving, active, read_n = look(), {}, {}, {}, 0
     for i, id in ipairs(ids) do
       local r = read(id)
       read_n = i
@@ -98,6 +111,19 @@ local function mixed(q, t, line)
           break -- its dedup id may bring another job into line
         end
       end
+    end
+    for _, r in ipairs(out) do
+      sound_end(r)
+    end
+    if #active > 0 then
+      rare().sound(q, "active")
+    end
+    return true
+  end
+
+  while n > 0 and t.passed < PASS_MAX and t.bytes < BYTES_MAX do
+    if not go_on(#t.jobs + t.deferred > 0, choose) then
+      return
     end
     call_list(active, "LPUSH", q.b .. "active")
     leave(leaving)

@@ -6,9 +6,9 @@ local slot = q.freed and q.concurrency > 0
 if slot or finished and not busy then
   finish_flush(q)
   flush(q)
-  if call("LLEN", B .. "wait") + call("ZCARD", B .. "prioritized") > 0 then
+  if some("LLEN", B .. "wait") + some("ZCARD", B .. "prioritized") > 0 then
     q.wake = q.wake or slot
-  elseif finished and call("LLEN", B .. "active") == 0 then
+  elseif finished and some("LLEN", B .. "active") == 0 then
     event(q, "drained")
   end
 end

@@ -1,6 +1,7 @@
 -- A finished child and its parent, docs/protocol.md sections 5.0.10 to 5.0.14: all in the parent's
 -- queue, which may be another one.
 --@include lib/job.lua
+--@include lib/sound.lua
 
 -- The parent of a job with the fields parentKey and parent: its queue, id, key, and the object with
 -- the policy of failures. nil: none.
@@ -18,6 +19,14 @@ local function parent_of(h)
     return nil
   end
   return queue(b), id, b .. id, p
+end
+
+-- What may become of the parent of a job that ends: any of these is written to.
+local function sound_parent(h)
+  local q = parent_of(h)
+  if q then
+    sound(q, "waiting-children", "failed", "delayed", "wait", "prioritized", "pc")
+  end
 end
 
 -- A parent that waited for its children goes on: delayed as it was asked for, else in front of the

@@ -1,5 +1,6 @@
 -- Promotion of what is due.
 --@include lib/line.lua
+--@include lib/sound.lua
 
 -- Moves what is due into the lines, at most `limit`. Answers how many, and when the next is due.
 local function promote_due(q, limit)
@@ -9,6 +10,7 @@ local function promote_due(q, limit)
   end
   local key, done = q.b .. "delayed", 0
   local ids = call("ZRANGEBYSCORE", key, "-inf", num(now_ms * 4096 + 4095), "LIMIT", "0", num(limit))
+  sound(q, "wait", "prioritized", "pc", "active") -- active: for the take behind it
   call_list(ids, "ZREM", key)
   for _, id in ipairs(ids) do
     local h = try_record("HMGET", q.b .. id, "priority")

@@ -9,7 +9,7 @@
 local PUBLISH_SLICE = 1000
 
 local function publish_special(q, j)
-  if j.dedup then
+  if j.dedup and type(try_record("GET", q.b .. "de:" .. j.dedup.id)) ~= "table" then -- else nobody's
     for field, value in pairs(fields(call("HGETALL", q.b .. j.id))) do
       j[field] = j[field] or value
     end
@@ -40,7 +40,7 @@ local function publish_record(q, record, mark, tell)
       unpack(cmsgpack.unpack(string.sub(record, 2)))
   end
   local key, staged = q.b .. j.id, q.x .. "staged:" .. j.id
-  if call("HGET", staged, "emq:stage") ~= mark then
+  if try_record("HGET", staged, "emq:stage") ~= mark then
     return 0
   elseif call("RENAMENX", staged, key) == 0 then
     call("DEL", staged)
@@ -77,6 +77,12 @@ local function publish_slice(pub)
     if string.sub(records[i], 1, 1) == "q" then
       q = queue(string.sub(records[i], 2))
       left[q] = left[q] or tonumber(call("HGET", q.x .. "stages", field) or 0)
+      sound(q)
+    end
+  end
+  for i = 1, #records do
+    if string.sub(records[i], 1, 1) == "q" then
+      q = queue(string.sub(records[i], 2))
     else
       left[q] = left[q] - 1
       n = n + publish_record(q, records[i], born .. " " .. num(tonumber(ahead) + i) .. " " .. stage, left[q] < q.cap)

@@ -21,7 +21,7 @@ local function rare()
       q.changed[#q.changed + 1] = "emq:limit"
       q.changed[#q.changed + 1] = num(max)
     end
-    t.used = tonumber(call("GET", q.b .. "limiter") or 0) or 0
+    t.used = tonumber(counter(q.b .. "limiter") or 0)
     if t.used > 0 then
       t.left = call("PTTL", q.b .. "limiter")
       if t.left <= 0 then
@@ -66,7 +66,8 @@ local function rare()
     promote_due = promote_due, finish = finish, own_opts = own_opts, stall = stall, owns = owns,
     last_token = last_token, in_active = in_active, state_of = state_of, history = history,
     place_delayed = place_delayed, limit_open = limit_open, limit_close = limit_close,
-    taken_again = taken_again, stage_lives = stage_lives, stage_of = stage_of,
+    taken_again = taken_again, sound = sound, sound_parent = sound_parent, sound_dedup = sound_dedup,
+    is_unsound = is_unsound, stage_lives = stage_lives, stage_of = stage_of,
     AT_MOST_ONCE = TEXT_AT_MOST_ONCE, DAMAGED = TEXT_DAMAGED, CANCELLED = TEXT_CANCELLED,
   }
   return RARE

@@ -67,6 +67,17 @@ local function take_parent_along(q, child, h)
   end
 end
 
+-- The queues of the parents above a job, of those that may go with it.
+local function sound_above(q, key)
+  local h = family(key)
+  local pq, _, parent = parent_of(h)
+  sound_parent(h)
+  if pq == q and not q.sound[parent] then
+    q.sound[parent] = true
+    sound_above(q, parent)
+  end
+end
+
 -- The keys of all children that a parent knows, and where it does.
 local KNOWN = {{"dependencies", "SMEMBERS", "SREM"}, {"processed", "HKEYS", "HDEL"}, {"failed", "HKEYS", "HDEL"},
                {"unsuccessful", "ZRANGE", "ZREM"}}
@@ -94,6 +105,7 @@ local function remove_tree(q, id, state, below)
         return false
       elseif b and is_hash(child) then
         local child_queue = queue(b)
+        sound(child_queue) -- may refuse: then the job is still there, with fewer children
         if not remove_tree(child_queue, child_id, state_of(child_queue, child_id), true) then
           return false
         end

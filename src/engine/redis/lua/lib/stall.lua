@@ -5,7 +5,7 @@
 -- A scheduler of BullMQ that lives: its jobs are not failed for stalling.
 local function of_living_scheduler(q, h)
   return h.rjk and (call("EXISTS", q.b .. "repeat:" .. h.rjk) == 1 or
-                    call("ZSCORE", q.b .. "repeat", h.rjk)) and true or false
+                    type(try_record("ZSCORE", q.b .. "repeat", h.rjk)) == "string") and true or false
 end
 
 -- s: max, reason ("" = the usual), keep (nil = of its opts). The job has left `active`. Answers the

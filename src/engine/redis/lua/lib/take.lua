@@ -45,6 +45,19 @@ local function room(q, t)
   return n
 end
 
+-- f(...), which raises only before it writes. Behind what the act has done already it is left out where a key
+-- belongs to something else: nil. The next act says so.
+local function go_on(behind, f, ...)
+  if not behind then
+    return f(...)
+  end
+  local done, r = pcall(f, ...)
+  if not done and not rare().is_unsound(r) then
+    error(r, 0)
+  end
+  return done and r or nil
+end
+
 --@include lib/mixed.lua
 
 -- The row of a job that is plainly to be handed out, and how often it was started; else nil. A new one has
@@ -153,22 +166,22 @@ end
 local function take(q, t)
   t.jobs, t.passed, t.bytes, t.deferred, t.empty, t.used, t.limit, t.active = {}, 0, 0, 0, 0, 0, 0, 0
   t.lock_text, t.held = t.lock_ms, t.mode .. " " .. now_text .. " "
-  local due = delayed_head(q)
-  if due > 0 and due < now_ms + 1 then
-    due = select(2, rare().promote_due(q, 1000))
-  end
   if t.max ~= "0" or q.max > 0 then
     rare().limit_open(q, t)
   end
   if q.concurrency > 0 then
     t.active = call("LLEN", q.b .. "active")
   end
+  local due = delayed_head(q)
+  if due > 0 and due < now_ms + 1 then
+    due = select(2, rare().promote_due(q, 1000))
+  end
   if not q.paused then
     repeat
       q.entered, t.empty = false, 0
       take_line(q, t, WAITING)
       if not q.entered then
-        take_line(q, t, PRIORITIZED)
+        go_on(#t.jobs + t.deferred > 0, take_line, q, t, PRIORITIZED)
       end
     until not q.entered
   end
@@ -178,10 +191,10 @@ local function take(q, t)
     q.changed[#q.changed + 1] = num(q.fence)
     q.wake = q.wake or t.empty < 2 -- the woken one wakes the next
     if t.index ~= "" and t.mode ~= FIRE_AND_FORGET and
-       call("SADD", t.index, string.match(q.b, "([^:]*):$")) == 1 then
+       try_record("SADD", t.index, string.match(q.b, "([^:]*):$")) == 1 then
       call("PEXPIRE", t.index, "604800000")
     end
-  elseif t.empty == 2 and (call("GET", q.b .. "pc") or "2147483648") ~= "2147483648" then
+  elseif t.empty == 2 and (tonumber(try_record("GET", q.b .. "pc")) or 2147483648) ~= 2147483648 then
     call("SET", q.b .. "pc", "2147483648") -- nothing is prioritized: it may start again
   end
   if q.delayed then
