@@ -259,8 +259,8 @@ typedef struct emq_add_opts {
 
 typedef struct emq_added {
     size_t size;
-    int32_t outcome;         /* EMQ_OK, EMQ_DUPLICATE or EMQ_DEDUPLICATED */
-    int32_t state;           /* the state of the job that `id` names, right after the add */
+    int32_t outcome; /* EMQ_OK, EMQ_DUPLICATE or EMQ_DEDUPLICATED; see also emq_add_many() */
+    int32_t state;   /* the state of the job that `id` names, right after the add */
     char id[EMQ_ID_MAX + 1]; /* the new job, or the living one that stands in its way */
 } emq_added;
 
@@ -271,8 +271,8 @@ typedef struct emq_added {
  *
  * EMQ_OK, EMQ_DUPLICATE (a job with this id exists; nothing changed), EMQ_DEDUPLICATED (producer
  * dedup dropped it); failures: E_INVALID, E_NOMEM, E_STORE, E_FULL, E_REFUSED, E_UNAVAIL,
- * E_BUSY (also: the custom id belongs to a batch of more than 1,000 jobs that is not whole yet, or was given
- * up less than an hour ago: nobody knows whether that job will ever be), E_IN_DOUBT: the job may or may not be stored; the call has already asked the store again for
+ * E_BUSY (also: the custom id belongs to a batch of more than 1,000 jobs that is not whole yet, or whose program
+ * died less than an hour ago: nobody knows whether that job will ever be), E_IN_DOUBT: the job may or may not be stored; the call has already asked the store again for
  * io_timeout_ms. Add again with the same custom id to be sure.
  * One act of the store; with sync=full one fsync, shared with other threads' calls.
  */
@@ -290,10 +290,15 @@ typedef struct emq_new_job {
 /* Adds many jobs, all or none.
  *
  * Up to 1,000 jobs and 8 MB are one act; more are staged in slices, invisible, and published by
- * one act; an abandoned stage expires. Duplicates and deduplicated entries are outcomes, not
+ * one act. Duplicates and deduplicated entries are outcomes, not
  * failures: they do not stop the rest.
- * out     n pointers, each may be NULL; or NULL.
+ * out     n pointers, each may be NULL; or NULL. Of staged jobs they tell what became of them when they were
+ *         published: dedup decides then; DUPLICATE also when BullMQ, which knows of no stages, gave the id
+ *         away meanwhile; EMQ_NOT_FOUND when its queue was obliterated meanwhile.
  * EMQ_OK or a failure as of emq_add(); on E_INVALID the error names the entry, from 0.
+ * A failure other than E_IN_DOUBT: none was added. What was staged is dropped then, and its custom ids are free; if
+ * the store can't be asked they are held for an hour, as those of a program that dies, and the error says so.
+ * E_IN_DOUBT: all were added, or none, and then the ids are held for an hour.
  */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add_many(emq_client *c, const emq_new_job *const *jobs,
                                                      size_t n, emq_added *const *out,

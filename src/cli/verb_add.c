@@ -279,6 +279,31 @@ static void show_progress(size_t done, size_t total, void *user)
     cli_bar_step(user, (int64_t)done);
 }
 
+static int batch_tell(const struct cli *cli, const emq_added *all, size_t n, bool must_add)
+{
+    size_t added = 0, duplicate = 0, deduplicated = 0;
+    for (size_t i = 0; i < n; i++) {
+        added += all[i].outcome == EMQ_OK;
+        duplicate += all[i].outcome == EMQ_DUPLICATE;
+        deduplicated += all[i].outcome == EMQ_DEDUPLICATED;
+    }
+    size_t obliterated = n - added - duplicate - deduplicated;
+    cli_did("%zu job%s added", added, added == 1 ? " was" : "s were");
+    if (cli->globals.json && obliterated)
+        printf("{\"added\":%zu,\"duplicate\":%zu,\"deduplicated\":%zu,\"obliterated\":%zu}\n",
+               added, duplicate, deduplicated, obliterated);
+    else if (cli->globals.json)
+        printf("{\"added\":%zu,\"duplicate\":%zu,\"deduplicated\":%zu}\n", added, duplicate,
+               deduplicated);
+    else if (!cli->globals.quiet)
+        printf("%zu\n", added);
+    if (duplicate + deduplicated)
+        cli_say(cli, "%zu duplicate, %zu deduplicated", duplicate, deduplicated);
+    if (obliterated)
+        cli_say(cli, "%zu not added: their queue was obliterated meanwhile", obliterated);
+    return must_add && added < n ? CLI_NO : CLI_OK;
+}
+
 static int batch_send(struct cli *cli, struct batch *b, bool must_add)
 {
     emq_error err;
@@ -297,18 +322,7 @@ static int batch_send(struct cli *cli, struct batch *b, bool must_add)
     cli_bar_end(&bar);
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
-    size_t count[3] = {0};
-    for (size_t i = 0; i < b->n; i++)
-        count[all[i].outcome == EMQ_OK ? 0 : all[i].outcome == EMQ_DUPLICATE ? 1 : 2]++;
-    cli_did("%zu job%s added", count[0], count[0] == 1 ? " was" : "s were");
-    if (cli->globals.json)
-        printf("{\"added\":%zu,\"duplicate\":%zu,\"deduplicated\":%zu}\n", count[0], count[1],
-               count[2]);
-    else if (!cli->globals.quiet)
-        printf("%zu\n", count[0]);
-    if (count[1] + count[2])
-        cli_say(cli, "%zu duplicate, %zu deduplicated", count[1], count[2]);
-    return must_add && count[1] + count[2] ? CLI_NO : CLI_OK;
+    return batch_tell(cli, all, b->n, must_add);
 }
 
 static int add_batch(struct cli *cli, const struct add_options *o)
@@ -358,7 +372,10 @@ const struct cli_verb cli_verb_add = {
         "timestamp\n"
         "milliseconds since 1970. A line without text and data stores 0 bytes. The whole file is "
         "checked\n"
-        "first; prints the count.",
+        "first; prints how many were added. A batch of more than 1,000 jobs that is killed adds "
+        "none, "
+        "but\n"
+        "holds its ids for an hour: who brings one is told to try again (75).",
     .options = add_table,
     .options_size = sizeof(struct add_options),
     .min_words = 1,

@@ -122,9 +122,9 @@ struct many {
     struct emq__add_entry *entries;         /* of the slice in hand */
     const struct emq__add_entry **pointers; /* to them */
     struct emq__added *added;               /* all outcomes; ids in `ids`; NULL: nobody asks */
-    emq_str *dedup;                         /* beside them: the dedup ids, the caller's bytes */
+    size_t *staged;                         /* beside them: the entries that the stage took */
     struct emq__arena ids;
-    int64_t n_ok;             /* entries that the stage took */
+    size_t n_staged;
     emq_progress_fn progress; /* NULL: nobody watches */
     void *user;
 };
@@ -194,7 +194,6 @@ static void keep_outcome(struct many *m, size_t i, const struct emq__add_entry *
         m->added[i].id = emq_strn("", 0);
     if (a->outcome == EMQ_OK && a->state == 0)
         m->added[i].state = place_of(e);
-    m->dedup[i] = e->dedup.id;
 }
 
 /* Adds one slice, under a stage if it has a name, and keeps its outcomes. */
@@ -209,38 +208,27 @@ static emq_status add_slice(struct many *m, size_t from, size_t n, emq_str stage
         return s;
     EMQ_ASSERT(res.n == n);
     for (size_t i = 0; i < n; i++) {
-        m->n_ok += res.added[i].outcome == EMQ_OK;
-        if (m->added)
-            keep_outcome(m, from + i, &m->entries[i], &res.added[i]);
+        if (!m->added)
+            continue;
+        if (res.added[i].outcome == EMQ_OK)
+            m->staged[m->n_staged++] = from + i;
+        keep_outcome(m, from + i, &m->entries[i], &res.added[i]);
     }
     return EMQ_OK;
 }
 
-/* A stage decides about dedup ids when it is published, and answers only how many jobs it added. An
- * entry that is missing afterwards was dropped in favour of the job that holds its dedup id. A read
- * that fails leaves the outcome as it is: all jobs of the call are in the store by now. */
-static void find_deduplicated(struct many *m, size_t i)
+/* What the publication says of the jobs that it did not add. */
+static void tell_missed(struct many *m, const struct emq__publish_res *res)
 {
-    struct emq__arena mem = {0};
-    struct emq__added *a = &m->added[i];
-    struct emq__dedup_req held = {
-        .prefix = m->c->prefix, .queue = m->jobs[i]->queue, .dedup_id = m->dedup[i]};
-    struct emq__dedup_res holder;
-    struct emq__jobs_req ask = {
-        .prefix = m->c->prefix, .queue = m->jobs[i]->queue, .ids = &a->id, .n = 1};
-    struct emq__jobs_res job;
-
-    if (m->c->e->ops->dedup(m->c->e, &held, &holder, &mem, NULL) == EMQ_OK &&
-        !emq__str_eq(holder.owner, a->id) &&
-        m->c->e->ops->jobs(m->c->e, &ask, &job, &mem, NULL) == EMQ_OK && !job.jobs[0]) {
-        emq_str owner = emq__arena_str(&m->ids, holder.owner);
-        ask.ids = &owner;
-        *a = (struct emq__added){.outcome = EMQ_DEDUPLICATED, .id = owner};
-        if (owner.ptr && m->c->e->ops->jobs(m->c->e, &ask, &job, &mem, NULL) == EMQ_OK &&
-            job.jobs[0])
-            a->state = job.jobs[0]->state;
+    for (size_t i = 0; m->added && i < res->n_missed; i++) {
+        size_t rank = (size_t)res->missed[i].rank;
+        EMQ_ASSERT(rank < m->n_staged);
+        struct emq__added *a = &m->added[m->staged[rank]], why = res->missed[i].why;
+        why.id = why.id.len > 0 ? emq__arena_str(&m->ids, why.id) : a->id;
+        *a = why;
+        if (!a->id.ptr)
+            a->id = emq_strn("", 0);
     }
-    emq__arena_free(&mem);
 }
 
 static emq_status publish(struct many *m, emq_str stage, emq_error *err)
@@ -250,13 +238,9 @@ static emq_status publish(struct many *m, emq_str stage, emq_error *err)
     struct emq__publish_res res;
     emq_status s = emq__do_publish(m->c, &req, &res, &mem, err);
 
+    if (s == EMQ_OK)
+        tell_missed(m, &res);
     emq__arena_free(&mem);
-    if (s == EMQ_NOT_FOUND)
-        return emq__fail(err, EMQ_E_STORE, 0, where_many, EMQ__TEXT_STAGE_GONE);
-    for (size_t i = 0; s == EMQ_OK && m->added && res.count < m->n_ok && i < m->n; i++) {
-        if (m->added[i].outcome == EMQ_OK && m->dedup[i].len > 0)
-            find_deduplicated(m, i);
-    }
     return s;
 }
 
@@ -267,6 +251,40 @@ static emq_status check_from(const struct many *m, size_t i, emq_error *err)
     for (struct draft d; s == EMQ_OK && i < m->n; i++)
         s = check_entry(m, i, &d, err);
     return s;
+}
+
+static emq_status because(emq_status s, const char *what, emq_error *err)
+{
+    emq_error inner = err ? *err : (emq_error){0};
+    return emq__fail(err, s, inner.native, where_many, "%s: %s", what, inner.text);
+}
+
+/* A batch that failed when `staged` of its entries had been staged. It is added as a whole or not at all: what
+ * is known not to be published is dropped, so that it need not hold its ids. */
+static emq_status give_up(struct many *m, emq_str stage, size_t staged, emq_status s,
+                          emq_error *err)
+{
+    static const char none[] =
+        "none of the batch was added, but its custom ids may be held for an hour";
+    static const char doubt[] =
+        "the whole batch was added, or none of it, and then its custom ids may be held "
+        "for an hour";
+    struct emq__arena mem = {0};
+    struct emq__publish_req req = {.prefix = m->c->prefix, .stage = stage, .drop = true};
+    struct emq__publish_res res;
+    emq_status dropped;
+
+    if (s == EMQ_NOT_FOUND)
+        return emq__fail(err, EMQ_E_STORE, 0, where_many, EMQ__TEXT_STAGE_GONE);
+    if (s == EMQ_E_IN_DOUBT)
+        return staged < m->n ? because(EMQ_E_UNAVAIL, none, err) : because(s, doubt, err);
+    if (staged == 0)
+        return s;
+    dropped = emq__do_publish(m->c, &req, &res, &mem, NULL);
+    emq__arena_free(&mem);
+    if (dropped == EMQ_NOT_FOUND && staged == m->n) /* the publication had begun */
+        return because(EMQ_E_IN_DOUBT, doubt, err);
+    return emq__is_failure(dropped) ? because(s, none, err) : s;
 }
 
 /* The first slice says whether there are more. Then all entries are checked before it is written,
@@ -293,11 +311,13 @@ static emq_status add_all(struct many *m, emq_error *err)
         if (m->progress)
             m->progress(from, m->n, m->user);
         if (from == m->n)
-            return stage.len ? publish(m, stage, err) : EMQ_OK;
+            break;
         s = make_slice(m, from, &mem, &n, err);
     }
     emq__arena_free(&mem);
-    return s;
+    if (s == EMQ_OK && stage.len > 0)
+        s = publish(m, stage, err);
+    return s == EMQ_OK || stage.len == 0 ? s : give_up(m, stage, from, s, err);
 }
 
 static emq_status many_alloc(struct many *m, bool with_out, emq_error *err)
@@ -308,9 +328,9 @@ static emq_status many_alloc(struct many *m, bool with_out, emq_error *err)
     m->pointers = calloc(slice, sizeof *m->pointers);
     if (with_out) {
         m->added = calloc(m->n, sizeof *m->added);
-        m->dedup = calloc(m->n, sizeof *m->dedup);
+        m->staged = calloc(m->n, sizeof *m->staged);
     }
-    if (!m->entries || !m->pointers || (with_out && (!m->added || !m->dedup)))
+    if (!m->entries || !m->pointers || (with_out && (!m->added || !m->staged)))
         return emq__no_memory(where_many, err);
     return EMQ_OK;
 }
@@ -350,7 +370,7 @@ emq_status emq_add_many_watched(emq_client *c, const emq_new_job *const *jobs, s
     for (size_t i = 0; s == EMQ_OK && out && i < n; i++)
         emq__added_put(out[i], &m.added[i]);
     emq__arena_free(&m.ids);
-    free(m.dedup);
+    free(m.staged);
     free(m.added);
     free(m.pointers);
     free(m.entries);

@@ -86,14 +86,26 @@ struct emq__add_res {
     size_t n;
 };
 
-/* Makes a stage visible, in the order it was added. NOT_FOUND: no such stage (or expired). */
+/* Ends a stage. It makes it visible, in the order it was added; or with `drop` it gives it up: its ids are free
+ * at once, and what it held goes in slices. NOT_FOUND: no such stage (or expired); for `drop` also one whose
+ * publication has begun, which goes on. */
 struct emq__publish_req {
     struct emq__call call;
     emq_str prefix, stage;
+    bool drop;
+};
+/* A job of a stage that did not come to be. */
+struct emq__missed {
+    int64_t rank; /* among what the stage took, from 0 */
+    /* DUPLICATE: BullMQ, who knows of no stages, gave the id away; DEDUPLICATED; NOT_FOUND, without an id: its
+     * queue was obliterated meanwhile. */
+    struct emq__added why;
 };
 struct emq__publish_res {
     int64_t now_ms;
-    int64_t count;
+    int64_t count;              /* jobs that came to be */
+    struct emq__missed *missed; /* all others of the stage, in no order */
+    size_t n_missed;
 };
 
 struct emq__take {

@@ -185,6 +185,51 @@ load common
     expect 1 emq add q --batch batch --must-add
 }
 
+# Has a batch been staged in part?
+staged() {
+    if [ -n "${EMQ_TEST_SERVER:-}" ]; then
+        [ -n "$(redis-cli -u "$EMQ_TEST_SERVER" keys 'emq::emq::stage:*')" ]
+    else
+        [ "$(sqlite3 -cmd '.timeout 5000' queue.db 'SELECT count(*) FROM emq_stage' 2>/dev/null)" = 1 ]
+    fi
+}
+
+@test "a batch that meets the id of a killed one is 75, and does not hold its own ids" {
+    { echo '{"id":"x"}'; for i in $(seq 1 50000); do echo "{\"data\":$i}"; done; } >long
+    { for i in $(seq 1 1200); do echo "{\"id\":\"y$i\"}"; done; echo '{"id":"x"}'; } >other
+    emq add q first >/dev/null
+    emq add q --batch long >/dev/null &
+    until_true staged
+    kill -KILL $!
+    wait $! || :
+    [ "$(emq stats q --json | jq .waiting)" = 1 ]
+    expect 75 emq add q --batch other
+    says 'job "x" belongs to a batch that is not published yet'
+    [[ $stderr != *"held for"* ]]
+    expect 0 emq add q --id y1
+}
+
+@test "what was obliterated while a long batch was staged is not counted as added" {
+    for i in $(seq 1 50000); do echo "{\"data\":$i}"; done >long
+    for i in 1 2 3 4 5; do # until it comes before the publication
+        emq add q first >/dev/null
+        emq add q --batch long >out 2>err &
+        until_true staged
+        emq obliterate q --force >/dev/null
+        wait $!
+        ! grep -q "obliterated meanwhile" err || break
+    done
+    [ "$(cat out)" = "$(emq stats q --json | jq .waiting)" ]
+    grep "$((50000 - $(cat out))) not added: their queue was obliterated meanwhile" err
+}
+
+@test "what dedup dropped from a long batch is counted, and --must-add is decided by it" {
+    { for i in $(seq 1 1200); do echo "{\"data\":$i}"; done; printf '{"dedup":"d"}\n{"dedup":"d"}\n'; } >batch
+    expect 1 emq add q --batch batch --must-add --json
+    [ "$output" = '{"added":1201,"duplicate":0,"deduplicated":1}' ]
+    [ "$(emq stats q --json | jq .waiting)" = 1201 ]
+}
+
 @test "a long batch shows a bar on a terminal, and only there" {
     for i in $(seq 1 2500); do echo "{\"data\":$i}"; done >batch
     run script -qec "emq add q --batch batch" /dev/null

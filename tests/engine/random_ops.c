@@ -166,17 +166,43 @@ static void op_add(struct lockstep *l)
     }
 }
 
+static int by_rank(const void *a, const void *b)
+{
+    const struct emq__missed *x = a, *y = b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static void compare_published(struct lockstep *l, struct emq__publish_res res[2])
+{
+    same_i64(l, "published", res[0].count, res[1].count);
+    same_i64(l, "not published", (int64_t)res[0].n_missed, (int64_t)res[1].n_missed);
+    for (int side = 0; side < 2; side++)
+        if (res[side].n_missed > 1)
+            qsort(res[side].missed, res[side].n_missed, sizeof *res[side].missed, by_rank);
+    for (size_t i = 0; i < res[0].n_missed; i++) {
+        const struct emq__missed *a = &res[0].missed[i], *b = &res[1].missed[i];
+        same_i64(l, "its rank in the stage", a->rank, b->rank);
+        same_i64(l, "why it was not published", a->why.outcome, b->why.outcome);
+        same_i64(l, "the state of what was in its way", a->why.state, b->why.state);
+        same_str(l, "what was in its way", a->why.id, b->why.id);
+    }
+}
+
 static void op_publish(struct lockstep *l)
 {
     struct emq__publish_req req[2];
     struct emq__publish_res res[2];
     emq_str stage = emq_cstr(chance(l, 50) ? "s1" : "s2");
 
-    req[0] = req[1] = (struct emq__publish_req){.prefix = FX_PREFIX, .stage = stage};
-    note(l, "publish %s", stage.ptr);
+    req[0] = req[1] =
+        (struct emq__publish_req){.prefix = FX_PREFIX, .stage = stage, .drop = chance(l, 20)};
+    note(l, "%s %s", req[0].drop ? "drop" : "publish", stage.ptr);
+    bool again = receipt(l, &req[0].call, &req[1].call);
     l->moves = MOVE(ADD) | MOVE(REMOVE);
-    if (call2_publish(l, req, res) == EMQ_OK)
-        same_i64(l, "published", res[0].count, res[1].count);
+    for (int times = 0; times < (again ? 2 : 1); times++) {
+        if (call2_publish(l, req, res) == EMQ_OK)
+            compare_published(l, res);
+    }
 }
 
 /* ---- take, settle */

@@ -189,7 +189,7 @@ ENGINE_TEST(a_repeated_publish_is_answered_with_the_count)
     const struct emq__add_entry *list[] = {&en};
     struct emq__add_req add = {.call = call(1), .entries = list, .n = 1, .stage = S("s")};
     struct emq__add_res added;
-    struct emq__publish_req req = {call(2), FX_PREFIX, S("s")};
+    struct emq__publish_req req = {.call = call(2), .prefix = FX_PREFIX, .stage = S("s")};
     struct emq__publish_res res;
 
     CHECK_STATUS(FX_CALL(t, add, &add, &added), EMQ_OK);
@@ -198,6 +198,32 @@ ENGINE_TEST(a_repeated_publish_is_answered_with_the_count)
         CHECK_INT(res.count, 1);
     }
     CHECK_INT(stats(t, "q").totals.added, 1);
+}
+
+ENGINE_TEST(a_repeated_publish_names_the_same_jobs_that_were_not_published)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    const struct emq__add_entry *list[] = {&en, &en, &en};
+    struct emq__add_req add = {.call = call(1), .entries = list, .n = 3, .stage = S("s")};
+    struct emq__add_res added;
+    struct emq__publish_req req = {.call = call(2), .prefix = FX_PREFIX, .stage = S("s")};
+    struct emq__publish_res res;
+
+    en.dedup.id = S("d");
+    CHECK_STATUS(FX_CALL(t, add, &add, &added), EMQ_OK);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(FX_CALL(t, publish, &req, &res), EMQ_OK);
+        CHECK_INT(res.count, 1);
+        CHECK_INT(res.n_missed, 2);
+        for (size_t k = 0; k < 2; k++) {
+            CHECK_INT(res.missed[k].rank, k + 1);
+            CHECK_STATUS(res.missed[k].why.outcome, EMQ_DEDUPLICATED);
+            CHECK_INT(res.missed[k].why.state, EMQ_WAITING);
+            CHECK_STR(res.missed[k].why.id, "1");
+        }
+        settle_ok(t, must_take(t, "q"));
+        must_add(t, "q", "for the next take");
+    }
 }
 
 ENGINE_TEST(a_repeated_log_line_is_written_once)
@@ -267,7 +293,7 @@ ENGINE_TEST(a_repeated_dedup_release_is_answered_the_same)
 
 ENGINE_TEST(a_named_outcome_is_kept_in_the_receipt)
 {
-    struct emq__publish_req req = {call(1), FX_PREFIX, S("later")};
+    struct emq__publish_req req = {.call = call(1), .prefix = FX_PREFIX, .stage = S("later")};
     struct emq__publish_res res;
     struct emq__add_entry en = fx_entry("q", "x");
     const struct emq__add_entry *list[] = {&en};

@@ -353,6 +353,22 @@ EMQ_TEST(retention_catches_up_though_each_act_removes_little)
     end();
 }
 
+EMQ_TEST(a_long_stage_is_dropped_and_none_of_its_rows_is_left)
+{
+    struct emq__publish_req req = {.prefix = P, .stage = EMQ_STR_LIT("s"), .drop = true};
+    struct emq__publish_res res;
+
+    begin();
+    add_jobs(0, "s");
+    add_jobs(0, "s");
+    CALL(publish, &req, &res);
+    CHECK_INT(res.count, 0);
+    CHECK_INT(rows("emq_job"), 0);
+    CHECK_INT(rows("emq_stage"), 0);
+    CHECK_INT(rows("emq_stage_queue"), 0);
+    end();
+}
+
 EMQ_TEST(a_published_stage_is_put_in_its_places_in_slices)
 {
     struct emq__publish_req req = {.prefix = P, .stage = EMQ_STR_LIT("s")};

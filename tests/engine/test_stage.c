@@ -25,13 +25,36 @@ static struct emq__added stage_one(struct fx *t, const char *queue, const char *
     return *stage(t, &en, 1, name);
 }
 
-static int64_t publish(struct fx *t, const char *name, emq_status want)
+static struct emq__publish_res end(struct fx *t, const char *name, bool drop, emq_status want)
 {
-    struct emq__publish_req req = {.prefix = FX_PREFIX, .stage = emq_cstr(name)};
+    struct emq__publish_req req = {.prefix = FX_PREFIX, .stage = emq_cstr(name), .drop = drop};
     struct emq__publish_res res;
 
     CHECK_STATUS(FX_CALL(t, publish, &req, &res), want);
-    return res.count;
+    return res;
+}
+
+static int64_t publish(struct fx *t, const char *name, emq_status want)
+{
+    return end(t, name, false, want).count;
+}
+
+static void obliterate(struct fx *t, const char *queue)
+{
+    struct emq__obliterate_req req = {
+        .prefix = FX_PREFIX, .queue = emq_cstr(queue), .force = true, .limit = 1000};
+    struct emq__obliterate_res res;
+
+    CHECK_STATUS(FX_CALL(t, obliterate, &req, &res), EMQ_OK);
+}
+
+/* Why the job of this rank was not published. */
+static struct emq__added why(const struct emq__publish_res *res, int64_t rank)
+{
+    for (size_t i = 0; i < res->n_missed; i++)
+        if (res->missed[i].rank == rank)
+            return res->missed[i].why;
+    return (struct emq__added){.outcome = EMQ_OK};
 }
 
 ENGINE_TEST(a_staged_job_is_invisible)
@@ -125,14 +148,11 @@ ENGINE_TEST(two_stages_are_apart)
 ENGINE_TEST(a_staged_job_that_was_obliterated_does_not_come_in_place_of_one_staged_after_it)
 {
     struct emq__add_entry en = fx_entry("q", "x");
-    struct emq__obliterate_req req = {
-        .prefix = FX_PREFIX, .queue = S("q"), .force = true, .limit = 1000};
-    struct emq__obliterate_res res;
 
     must_add(t, "q", "x");
     stage_one(t, "q", "a", "s");
     stage_one(t, "other", "b", "s");
-    CHECK_STATUS(FX_CALL(t, obliterate, &req, &res), EMQ_OK);
+    obliterate(t, "q");
     en.id = S("a");
     en.priority = 4;
     CHECK_STATUS(stage(t, &en, 1, "s")->outcome, EMQ_OK);
@@ -214,6 +234,76 @@ ENGINE_TEST(dedup_is_decided_at_publish)
     CHECK_INT(stats(t, "q").count[EMQ_WAITING], 2);
     CHECK_INT(stats(t, "q").totals.deduplicated, 2);
     CHECK_INT(dump(t, "q").stray, 0);
+}
+
+ENGINE_TEST(a_publication_names_each_job_that_dedup_dropped_and_what_was_in_its_way)
+{
+    struct emq__add_entry en[5] = {fx_entry("q", "a"), fx_entry("q", "b"), fx_entry("r", "c"),
+                                   fx_entry("q", "d"), fx_entry("q", "e")};
+    en[1].dedup.id = en[3].dedup.id = S("twice");
+    en[1].delay_ms = 60000;
+    en[4].dedup = (struct emq__dedup){.id = S("theirs"), .ttl_ms = 3600000};
+    stage(t, en, 2, "s");
+    stage(t, en + 2, 3, "s");
+    struct emq__added theirs = add_dedup(t, "q", en[4].dedup);
+    CHANGE(t, "q", theirs.id, .kind = EMQ__CHANGE_CANCEL);
+    struct emq__publish_res res = end(t, "s", false, EMQ_OK);
+    CHECK_INT(res.count, 3);
+    CHECK_INT(res.n_missed, 2);
+    CHECK_STATUS(why(&res, 3).outcome, EMQ_DEDUPLICATED);
+    CHECK_STR(why(&res, 3).id, "2");
+    CHECK_INT(why(&res, 3).state, EMQ_DELAYED);
+    CHECK_STATUS(why(&res, 4).outcome, EMQ_DEDUPLICATED);
+    CHECK_STR_EQ(why(&res, 4).id, theirs.id);
+    CHECK_INT(why(&res, 4).state, EMQ_FAILED_STATE);
+}
+
+ENGINE_TEST(a_publication_names_each_job_whose_queue_was_obliterated_meanwhile)
+{
+    struct emq__add_entry en[4] = {fx_entry("q", "a"), fx_entry("other", "b"), fx_entry("q", "c"),
+                                   fx_entry("q", "d")};
+    must_add(t, "q", "x");
+    stage(t, en, 3, "s");
+    obliterate(t, "q");
+    stage(t, en + 3, 1, "s");
+    struct emq__publish_res res = end(t, "s", false, EMQ_OK);
+    CHECK_INT(res.count, 2);
+    CHECK_INT(res.n_missed, 2);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(why(&res, 2 * i).outcome, EMQ_NOT_FOUND);
+        CHECK_STR(why(&res, 2 * i).id, "");
+    }
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], 1);
+}
+
+ENGINE_TEST(a_dropped_stage_has_ended_and_its_ids_are_free)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    const struct emq__add_entry *list[] = {&en};
+    struct emq__add_req req = {.entries = list, .n = 1, .stage = S("s"), .goes_on = true};
+    struct emq__add_res res;
+
+    CHECK_STATUS(stage_one(t, "q", "a", "s").outcome, EMQ_OK);
+    CHECK_STATUS(stage_one(t, "r", "b", "s").outcome, EMQ_OK);
+    CHECK_INT(end(t, "s", true, EMQ_OK).count, 0);
+    end(t, "s", true, EMQ_NOT_FOUND);
+    publish(t, "s", EMQ_NOT_FOUND);
+    CHECK_STATUS(t->e->ops->add(t->e, &req, &res, &t->mem, &t->err), EMQ_E_STORE);
+    must_add_id(t, "q", "a");
+    CHECK_STATUS(stage_one(t, "r", "b", "s").outcome, EMQ_OK);
+    CHECK_INT(publish(t, "s", EMQ_OK), 1);
+    CHECK_IDS(t, "q", EMQ_WAITING, "a");
+    CHECK_IDS(t, "r", EMQ_WAITING, "b");
+    CHECK_INT(stats(t, "q").totals.added, 1);
+    CHECK_INT(dump(t, "q").stray, 0);
+}
+
+ENGINE_TEST(what_has_been_published_is_not_dropped)
+{
+    CHECK_STATUS(stage_one(t, "q", "a", "s").outcome, EMQ_OK);
+    publish(t, "s", EMQ_OK);
+    end(t, "s", true, EMQ_NOT_FOUND);
+    CHECK_IDS(t, "q", EMQ_WAITING, "a");
 }
 
 ENGINE_TEST(published_jobs_wake_the_waiting_worker)

@@ -3,6 +3,8 @@
 // What one side adds, the other works: data, options, order, dedup, ids.
 'use strict';
 
+const fs = require('node:fs');
+
 const { assert, both, each, file, meet, open, redis, test, until } = require('./lib/harness.js');
 
 const DATA = {
@@ -161,6 +163,26 @@ both('a log keeps as many lines as the adding side said', async ({ q, p, w }) =>
   await w.finished(q, id);
   assert.deepEqual(await p.logs(q, id), ['three', 'four']);
   assert.deepEqual(await w.logs(q, id), ['three', 'four']);
+});
+
+// ---- long batches of EchoMQ, of which BullMQ knows nothing while they are staged
+
+test('an id that BullMQ gives away while a long batch is staged is told as a duplicate of the batch', async (t) => {
+  const { q, made: [emq, node] } = meet(t, 'emq', 'bullmq');
+  const n = 60000;
+  const batch = file();
+  fs.writeFileSync(batch, '{"id":"mine"}\n' + '{"data":1}\n'.repeat(n));
+  const { child, ended } = emq.start('add', q, '--batch', batch, '--must-add', '--json');
+  await until('the id is staged', () => redis.exists(`bull::emq:${q}:staged:mine`));
+  child.kill('SIGSTOP');
+  assert.equal(await redis.exists(`bull::emq:${q}:staged:mine`), 1);
+  assert.equal(await node.add(q, 'theirs', {}, { jobId: 'mine' }), 'mine');
+  child.kill('SIGCONT');
+  const { code, out } = await ended;
+  assert.equal(code, 1);
+  assert.deepEqual(JSON.parse(out), { added: n, duplicate: 1, deduplicated: 0 });
+  assert.equal((await node.counts(q)).waiting, n + 1);
+  assert.equal((await node.queue(q).getJob('mine')).name, 'theirs');
 });
 
 // ---- dedup

@@ -47,7 +47,8 @@
  *  R11 A stage reserves ids but nothing else: an add of the same id by others meanwhile is E_BUSY, in the
  *      same stage DUPLICATE, state 0. `outcome` of a staged entry is OK or DUPLICATE. Dedup is decided at publish: a deduplicated
  *      entry vanishes there and is not in `count`. Timestamps are those of the staging. A stage ends
- *      one hour after the last add to it. publish counts added jobs; a second publish: NOT_FOUND.
+ *      one hour after the last add to it. publish counts added jobs and names all others; a second publish: NOT_FOUND.
+ *      A stage that is dropped is as one that was never there.
  * Take
  *  R12 Order: promote, rate limit, pause and concurrency, then hand out. Effective max = meta max,
  *      else the worker's; duration = the worker's, else meta duration; without both no limit. A

@@ -24,6 +24,7 @@ struct nv_job {
     struct emq__arena mem;
     struct nv_lines logs, history;
     struct nv_stage *stage;  /* state NV_STAGED */
+    int64_t rank;            /* in it */
     struct emq__dedup dedup; /* as added; used at publish */
     int64_t lock_end_at_ms;
     int64_t expires_at_ms; /* finished: absent for add from then on; 0 = never */
@@ -44,7 +45,7 @@ struct nv_event {
 
 struct nv_stage {
     emq_str prefix, name;
-    int64_t expires_at_ms;
+    int64_t expires_at_ms, jobs; /* jobs: that it took */
 };
 
 struct nv_queue {

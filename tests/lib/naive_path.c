@@ -84,6 +84,7 @@ static void add_one(struct naive *n, const struct emq__add_entry *en, struct nv_
     struct nv_job *job = job_of_entry(n, q, en, id);
     if (stage) {
         job->stage = stage;
+        job->rank = stage->jobs++;
         job->j.state = NV_STAGED;
         job->ord2 = ++q->back;
         nv_job_link(q, job);
@@ -129,33 +130,35 @@ static emq_status do_add(struct naive *n, const struct emq__add_req *req, struct
 }
 NV_ACT_ONCE(add)
 
-static int64_t publish_queue(struct naive *n, struct nv_queue *q, const struct nv_stage *stage,
-                             struct emq__arena *mem)
+/* seen: by rank, what was there. */
+static void publish_queue(struct naive *n, struct nv_queue *q, const struct nv_stage *stage,
+                          bool *seen, struct emq__publish_res *res, struct emq__arena *mem)
 {
     size_t count;
     struct nv_job **staged = nv_sorted(q, NV_STAGED, &count);
-    int64_t done = 0;
 
     for (size_t i = 0; i < count; i++) {
         struct nv_job *job = staged[i];
-        emq_str owner;
-        int state;
+        struct emq__missed missed = {.rank = job->rank};
         bool kept;
         if (job->stage != stage)
             continue;
         job->stage = NULL;
         q->exists = true;
-        if (nv_dedup_apply(n, q, job, &owner, &state, &kept, mem) == EMQ_OK) {
+        seen[job->rank] = true;
+        missed.why.outcome =
+            nv_dedup_apply(n, q, job, &missed.why.id, &missed.why.state, &kept, mem);
+        if (missed.why.outcome == EMQ_OK) {
             nv_place_new(n, q, job);
-            done++;
+            res->count++;
             continue;
         }
+        res->missed[res->n_missed++] = missed;
         nv_job_unlink(q, job);
         if (!kept)
             nv_job_free(job);
     }
     free(staged);
-    return done;
 }
 
 static emq_status do_publish(struct naive *n, const struct emq__publish_req *req,
@@ -165,9 +168,21 @@ static emq_status do_publish(struct naive *n, const struct emq__publish_req *req
     struct nv_stage *stage = stage_find(n, req->prefix, req->stage);
     if (!stage)
         return EMQ_NOT_FOUND;
-    for (size_t i = 0; i < n->n_queues; i++)
-        res->count += publish_queue(n, n->queues[i], stage, mem);
-    stage->expires_at_ms = n->now_ms; /* it is empty now */
+    if (!req->drop) {
+        size_t jobs = (size_t)stage->jobs;
+        bool *seen = nv_alloc(jobs);
+        res->missed = emq__arena_zalloc(mem, jobs, sizeof *res->missed);
+        if (!res->missed)
+            abort();
+        for (size_t i = 0; i < n->n_queues; i++)
+            publish_queue(n, n->queues[i], stage, seen, res, mem);
+        for (size_t i = 0; i < jobs; i++)
+            if (!seen[i])
+                res->missed[res->n_missed++] =
+                    (struct emq__missed){(int64_t)i, {.outcome = EMQ_NOT_FOUND}};
+        free(seen);
+    }
+    stage->expires_at_ms = n->now_ms; /* it is empty now, or dropped */
     nv_trim_stages(n);
     return EMQ_OK;
 }

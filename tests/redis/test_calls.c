@@ -19,16 +19,31 @@ static struct emq__call next_call(void)
 
 /* ---- the acts -------------------------------------------------------------------------------- */
 
-static void add(struct fx *t, int n)
+static void add_to(struct fx *t, emq_str stage, int n)
 {
     struct emq__add_entry en = fx_entry("q", "{}");
     const struct emq__add_entry *list[MANY];
-    struct emq__add_req req = {.call = next_call(), .entries = list, .n = (size_t)n};
+    struct emq__add_req req = {
+        .call = next_call(), .entries = list, .n = (size_t)n, .stage = stage};
     struct emq__add_res res;
 
     for (int i = 0; i < n; i++)
         list[i] = &en;
     CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+}
+
+static void add(struct fx *t, int n)
+{
+    add_to(t, S(""), n);
+}
+
+static void end_stage(struct fx *t, bool drop)
+{
+    struct emq__publish_req req = {
+        .call = next_call(), .prefix = FX_PREFIX, .stage = S("s"), .drop = drop};
+    struct emq__publish_res res;
+
+    CHECK_STATUS(FX_CALL(t, publish, &req, &res), EMQ_OK);
 }
 
 static struct emq__taken take(struct fx *t, int n)
@@ -172,6 +187,23 @@ REDIS_TEST(an_add_makes_as_many_calls_as_its_script_says)
     }
     say(&y, " for 1, 10, 100 jobs");
     check_header(RD_LUA_add, &y);
+}
+
+REDIS_TEST(a_publication_makes_as_many_calls_as_its_script_says_and_a_drop_too)
+{
+    struct tally y;
+
+    begin(t, &y);
+    for (int drop = 0; drop < 2; drop++) {
+        for (int i = 0; i < SIZES; i++) {
+            add_to(t, S("s"), sizes[i]);
+            count_from_now(t);
+            end_stage(t, drop);
+            note(t, &y, i ? ", " : "");
+        }
+        say(&y, drop ? " when they are dropped" : " for 1, 10, 100 jobs; ");
+    }
+    check_header(RD_LUA_publish, &y);
 }
 
 REDIS_TEST(a_take_makes_as_many_calls_as_its_script_says)

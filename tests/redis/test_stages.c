@@ -30,11 +30,17 @@ static void stage_id(struct fx *t, const char *id)
     CHECK_STATUS(res.added[0].outcome, EMQ_OK);
 }
 
+static emq_status end(struct fx *t, bool drop, struct emq__publish_res *res)
+{
+    struct emq__publish_req req = {.prefix = FX_PREFIX, .stage = S("s"), .drop = drop};
+
+    return FX_CALL(t, publish, &req, res);
+}
+
 static emq_status publish(struct fx *t, int64_t *count)
 {
-    struct emq__publish_req req = {.prefix = FX_PREFIX, .stage = S("s")};
     struct emq__publish_res res;
-    emq_status s = FX_CALL(t, publish, &req, &res);
+    emq_status s = end(t, false, &res);
 
     *count = res.count;
     return s;
@@ -46,15 +52,20 @@ static void sweep_all(struct fx *t)
         ;
 }
 
-/* What the first script of a publication does, by somebody who then dies. */
-static void begin_to_publish(struct fx *t)
+/* What the first script of a publication ("c"), or of a drop ("d"), does, by somebody who then dies. */
+static void begin(struct fx *t, char what)
 {
     char born[40], head[60];
 
     (void)snprintf(born, sizeof born, "%s", DO("LINDEX emq::emq::stage:s 0") + 1);
-    (void)snprintf(head, sizeof head, "c%s 0 0", born);
+    (void)snprintf(head, sizeof head, "%c%s 0 0 0", what, born);
     CHECK_DO("OK", "RENAME emq::emq::stage:s emq::emq::stage:s:%s", born);
     CHECK_DO("OK", "LSET emq::emq::stage:s:%s 0 %s", born, head);
+}
+
+static void begin_to_publish(struct fx *t)
+{
+    begin(t, 'c');
 }
 
 REDIS_TEST(a_publication_whose_publisher_died_is_ended_by_sweeps)
@@ -191,15 +202,21 @@ REDIS_TEST(a_job_of_a_stage_has_no_key_that_a_job_of_bullmq_could_have)
 
 REDIS_TEST(an_id_of_a_stage_that_bullmq_gives_away_meanwhile_stays_with_its_job)
 {
-    int64_t count;
+    struct emq__publish_res res;
 
     fx_unchecked(t);
+    stage_jobs(t, "q", 3);
     stage_id(t, "a");
     DO("HSET emq:q:a name theirs data {} opts {} timestamp 1700000000000 delay 0 priority 0");
-    DO("LPUSH emq:q:wait a");
-    CHECK_STATUS(publish(t, &count), EMQ_OK);
-    CHECK_INT(count, 0);
-    CHECK_IDS(t, "q", EMQ_WAITING, "a");
+    DO("ZADD emq:q:delayed 1800000000000 a");
+    CHECK_STATUS(end(t, false, &res), EMQ_OK);
+    CHECK_INT(res.count, 3);
+    CHECK_INT(res.n_missed, 1);
+    CHECK_INT(res.missed[0].rank, 3);
+    CHECK_STATUS(res.missed[0].why.outcome, EMQ_DUPLICATE);
+    CHECK_STR(res.missed[0].why.id, "a");
+    CHECK_INT(res.missed[0].why.state, EMQ_DELAYED);
+    CHECK_IDS(t, "q", EMQ_DELAYED, "a");
     CHECK_DO("theirs", "HGET emq:q:a name");
     CHECK_DO("0", "EXISTS emq::emq:q:staged:a");
     CHECK_HAS(last_event(t, "q", "duplicated"), "\"jobId\":\"a\"");
@@ -216,4 +233,76 @@ REDIS_TEST(a_job_of_the_counter_does_not_get_the_number_that_a_stage_holds)
     CHECK_STATUS(publish(t, &count), EMQ_OK);
     CHECK_INT(count, 1);
     CHECK_IDS(t, "q", EMQ_WAITING, "2 4 3");
+}
+
+REDIS_TEST(a_publication_names_all_that_were_not_published_however_many)
+{
+    enum { N = 2 * EMQ__BATCH_MAX };
+    struct emq__add_entry en = fx_entry("q", "x");
+    const struct emq__add_entry *list[EMQ__BATCH_MAX];
+    struct emq__add_req req = {.entries = list, .n = EMQ__BATCH_MAX, .stage = S("s")};
+    struct emq__add_res added;
+    struct emq__publish_res res;
+
+    fx_unchecked(t);
+    en.dedup.id = S("one");
+    for (int i = 0; i < EMQ__BATCH_MAX; i++)
+        list[i] = &en;
+    for (int i = 0; i < N / EMQ__BATCH_MAX; i++)
+        CHECK_STATUS(FX_CALL(t, add, &req, &added), EMQ_OK);
+    CHECK_STATUS(end(t, false, &res), EMQ_OK);
+    CHECK_INT(res.count, 1);
+    CHECK_INT(res.n_missed, N - 1);
+    for (size_t i = 0; i < res.n_missed; i++) {
+        CHECK_INT(res.missed[i].rank, i + 1);
+        CHECK_STR(res.missed[i].why.id, "1");
+    }
+    CHECK_DO("0", "EXISTS emq::emq:q:stages");
+}
+
+REDIS_TEST(a_long_stage_is_dropped_and_none_of_its_records_is_left)
+{
+    struct emq__publish_res res;
+
+    fx_unchecked(t);
+    stage_jobs(t, "q", EMQ__BATCH_MAX);
+    stage_jobs(t, "r", EMQ__BATCH_MAX);
+    stage_jobs(t, "q", 10);
+    CHECK_STATUS(end(t, true, &res), EMQ_OK);
+    CHECK_INT(res.count, 0);
+    CHECK_INT(res.n_missed, 0);
+    CHECK_DO("", "KEYS emq::emq:q:staged:*");
+    CHECK_DO("", "KEYS emq::emq:r:staged:*");
+    CHECK_DO("0", "EXISTS emq::emq:q:stages emq::emq:r:stages emq::emq::stage:s");
+    CHECK(!stats(t, "q").exists);
+}
+
+REDIS_TEST(a_stage_whose_dropper_died_has_ended_and_sweeps_remove_it)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    struct emq__publish_res res;
+
+    fx_unchecked(t);
+    stage_id(t, "a");
+    stage_jobs(t, "q", EMQ__BATCH_MAX);
+    begin(t, 'd');
+    CHECK_STATUS(end(t, false, &res), EMQ_NOT_FOUND);
+    en.id = S("a");
+    CHECK_STATUS(add_entry(t, en).outcome, EMQ_OK);
+    sweep_all(t);
+    CHECK_IDS(t, "q", EMQ_WAITING, "a");
+    CHECK_DO("", "KEYS emq::emq:q:staged:*");
+    CHECK_DO("0", "EXISTS emq::emq:q:stages");
+}
+
+REDIS_TEST(a_publication_that_has_begun_is_not_dropped)
+{
+    struct emq__publish_res res;
+
+    fx_unchecked(t);
+    stage_id(t, "a");
+    begin_to_publish(t);
+    CHECK_STATUS(end(t, true, &res), EMQ_NOT_FOUND);
+    sweep_all(t);
+    CHECK_IDS(t, "q", EMQ_WAITING, "a");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * add and publish: packs the entries as words and arguments, see lua/add.lua.
+ * add: packs the entries as words and arguments, see lua/add.lua.
  */
 #include "engine/redis/path.h"
 
@@ -188,30 +188,4 @@ emq_status rd_add(struct emq__engine *e, const struct emq__add_req *req, struct 
     if (s == EMQ_OK && rd_i64(rd_at(r, 2)) < 0)
         return emq__fail(err, EMQ_E_STORE, 0, "add", EMQ__TEXT_STAGE_GONE);
     return s == EMQ_OK ? answer(r, req, res, mem, err) : s;
-}
-
-emq_status rd_publish(struct emq__engine *e, const struct emq__publish_req *req,
-                      struct emq__publish_res *res, struct emq__arena *mem, emq_error *err)
-{
-    emq_str stage = emq__arena_printf(mem, "%.*s::emq::stage:%.*s", EMQ_STR_ARG(req->prefix),
-                                      EMQ_STR_ARG(req->stage));
-    emq_str next = {0};
-    emq_status s;
-
-    for (int64_t slices = 0;; slices++) {
-        struct rd_args *a =
-            rd_args_new_near(e, RD_LUA_publish, req->prefix, next.len > 0 ? next : stage, mem);
-        const struct rd_reply *r;
-        rd_arg_call(a, req->call);
-        rd_arg_str(a, req->stage);
-        rd_arg_str(a, next);
-        s = rd_eval(a, &r, err);
-        if (s != EMQ_OK)
-            return rd_partly(s, slices, "publish", err);
-        *res =
-            (struct emq__publish_res){.now_ms = rd_i64(rd_at(r, 0)), .count = rd_i64(rd_at(r, 2))};
-        next = rd_str(rd_at(r, 3));
-        if (next.len == 0)
-            return (emq_status)rd_i64(rd_at(r, 1));
-    }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * add and publish. The one invariant: all entries of a request or none, and a job is in its place
+ * add. The one invariant: all entries of a request or none, and a job is in its place
  * in the statement that makes it exist.
  */
 #include "engine/sqlite/add_on.h"
@@ -438,62 +438,6 @@ emq_status emq__sqlite_add_on(struct emq__engine *e, sqlite3 *db, const struct e
     sq_borrow_end(&c);
     sqlite3_set_last_insert_rowid(db, rowid);
     return s;
-}
-
-/* ---- publish -------------------------------------------------------------------------------------- */
-
-struct publish {
-    const struct emq__publish_req *req;
-    struct emq__publish_res *res;
-    struct emq__arena *mem;
-};
-
-static emq_status publish_receipt(struct sq_tx *tx, const struct publish *p, emq_status outcome,
-                                  emq_error *err)
-{
-    struct emq__buf b;
-    emq_status s;
-
-    if (p->req->call.session.len == 0)
-        return EMQ_OK;
-    emq__buf_init(&b, SIZE_MAX);
-    sq_put_i64(&b, outcome);
-    sq_put_i64(&b, p->res->count);
-    s = b.failed ? emq__fail(err, b.failed, 0, "publish", "no memory for the receipt")
-                 : sq_receipt_store(tx, p->req->call, SQ_RECEIPT_PUBLISH, emq__buf_view(&b), err);
-    emq__buf_free(&b);
-    return s;
-}
-
-static emq_status publish_act(struct sq_tx *tx, void *arg, emq_error *err)
-{
-    struct publish *p = arg;
-    emq_str body;
-    emq_status outcome, s;
-
-    p->res->now_ms = tx->now_ms;
-    s = sq_receipt_find(tx, p->req->call, SQ_RECEIPT_PUBLISH, p->mem, &body, err);
-    if (s == EMQ_OK) {
-        struct sq_reader r = sq_reader_of(body);
-        outcome = (emq_status)sq_get_i64(&r);
-        p->res->count = sq_get_i64(&r);
-        return outcome;
-    }
-    if (s != EMQ_NOT_FOUND)
-        return s;
-    outcome = sq_stage_publish(tx, p->req->prefix, p->req->stage, &p->res->count, err);
-    if (emq__is_failure(outcome))
-        return outcome;
-    s = publish_receipt(tx, p, outcome, err);
-    return s == EMQ_OK ? outcome : s;
-}
-
-emq_status sq_act_publish(struct emq__engine *e, const struct emq__publish_req *req,
-                          struct emq__publish_res *res, struct emq__arena *mem, emq_error *err)
-{
-    struct publish p = {.req = req, .res = res, .mem = mem};
-
-    return sq_write((struct sq *)e, publish_act, &p, err);
 }
 
 const char *emq__sqlite_source_id(void)

@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stages: see stage.h. What the publication costs: one statement a queue, and a slice of jobs placed at
- * once. A stage whose jobs have dedup ids, or lifo, is placed whole by its publication,
- * because they decide against what is there at that moment.
+ * Stages: see stage.h. They are published in act_publish.c.
  */
 #include "engine/sqlite/stage.h"
 
 #include "base/error.h"
 
-enum {
-    PARTS = 64, /* queues of one stage that are read in one go */
-    PAGE = 100  /* jobs that are read in one go */
-};
-
-struct part {
-    int64_t qid, last, by[SQ_STATES];
-};
-
-static emq_status bind_run(struct sq_tx *tx, enum sq_sql sql, const int64_t *v, int n,
-                           emq_error *err)
+emq_status sq_stage_run(struct sq_tx *tx, enum sq_sql sql, const int64_t *v, int n, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, sql, err);
 
@@ -34,9 +22,8 @@ static bool ended(const struct sq_tx *tx, int64_t touched_at_ms)
     return emq__sat_add(touched_at_ms, SQ_STAGE_LIFE_MS) <= tx->now_ms;
 }
 
-/* *out->sid = 0: no such stage, or expired. */
-static emq_status find(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq_stage *out,
-                       bool *expired, emq_error *err)
+emq_status sq_stage_find(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq_stage *out,
+                         bool *expired, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_stage_get, err);
     bool found = false;
@@ -64,12 +51,12 @@ emq_status sq_stage_open(struct sq_tx *tx, emq_str prefix, emq_str name, bool go
 {
     sqlite3_stmt *st;
     bool expired;
-    emq_status s = find(tx, prefix, name, out, &expired, err);
+    emq_status s = sq_stage_find(tx, prefix, name, out, &expired, err);
 
     if (s == EMQ_OK && goes_on && (out->sid == 0 || expired))
         return emq__fail(err, EMQ_E_STORE, 0, "stage", EMQ__TEXT_STAGE_GONE);
     if (s == EMQ_OK && expired) /* sweep removes it under another name */
-        s = bind_run(tx, SQ_SQL_stage_rename, &out->sid, 1, err);
+        s = sq_stage_run(tx, SQ_SQL_stage_rename, &out->sid, 1, err);
     if (s != EMQ_OK || (out->sid != 0 && !expired))
         return s;
     *out = (struct sq_stage){0};
@@ -87,7 +74,7 @@ emq_status sq_stage_open(struct sq_tx *tx, emq_str prefix, emq_str name, bool go
 emq_status sq_stage_save(struct sq_tx *tx, const struct sq_stage *stage, emq_error *err)
 {
     const int64_t v[] = {stage->sid, tx->now_ms, stage->jobs, stage->eager};
-    return bind_run(tx, SQ_SQL_stage_touch, v, 4, err);
+    return sq_stage_run(tx, SQ_SQL_stage_touch, v, 4, err);
 }
 
 emq_status sq_stage_count(struct sq_tx *tx, const struct sq_stage *stage, const struct sq_queue *q,
@@ -95,12 +82,11 @@ emq_status sq_stage_count(struct sq_tx *tx, const struct sq_stage *stage, const 
 {
     const int64_t v[] = {q->qid,          stage->sid,      stage->jobs,
                          by[EMQ_WAITING], by[EMQ_DELAYED], by[EMQ_PRIORITIZED]};
-    return bind_run(tx, SQ_SQL_stage_queue_add, v, 6, err);
+    return sq_stage_run(tx, SQ_SQL_stage_queue_add, v, 6, err);
 }
 
-/* One number of one row; *found. */
-static emq_status look(struct sq_tx *tx, enum sq_sql sql, const int64_t *v, int n, int64_t *out,
-                       bool *found, emq_error *err)
+emq_status sq_stage_look(struct sq_tx *tx, enum sq_sql sql, const int64_t *v, int n, int64_t *out,
+                         bool *found, emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, sql, err);
     emq_status s;
@@ -117,7 +103,7 @@ static emq_status look(struct sq_tx *tx, enum sq_sql sql, const int64_t *v, int 
     return s;
 }
 
-static int32_t state_to_be(int64_t delay_ms, int64_t priority)
+int32_t sq_state_to_be(int64_t delay_ms, int64_t priority)
 {
     return delay_ms > 0 ? EMQ_DELAYED : priority > 0 ? EMQ_PRIORITIZED : EMQ_WAITING;
 }
@@ -128,31 +114,25 @@ emq_status sq_stage_state(struct sq_tx *tx, const struct sq_queue *q, const stru
     const int64_t v[] = {q->qid, row->ord1};
     int64_t published = 0, touched = 0;
     bool found;
-    emq_status s = look(tx, SQ_SQL_stage_queue_is_published, v, 2, &published, &found, err);
+    emq_status s =
+        sq_stage_look(tx, SQ_SQL_stage_queue_is_published, v, 2, &published, &found, err);
 
     *gone = false;
-    *state = published ? state_to_be(row->delay_ms, row->priority) : 0;
+    *state = published ? sq_state_to_be(row->delay_ms, row->priority) : 0;
     if (s != EMQ_OK || published)
         return s;
-    s = look(tx, SQ_SQL_stage_get_sid, &row->ord1, 1, &touched, &found, err);
+    s = sq_stage_look(tx, SQ_SQL_stage_get_sid, &row->ord1, 1, &touched, &found, err);
     *gone = s == EMQ_OK && (!found || ended(tx, touched));
     return *gone ? sq_delete_rows(tx, row->jid, row->side, row->logs, err) : s;
 }
 
 /* ---- placing ----------------------------------------------------------------------------------- */
 
-struct staged {
-    int64_t jid, seq, delay_ms, timestamp_at_ms, dedup_ttl_ms;
-    int32_t priority, dedup_flags;
-    bool lifo;
-    emq_str id, name, dedup_id;
-};
-
-static emq_status staged_read(struct sq_tx *tx, const struct sq_queue *q, int64_t sid, int64_t from,
-                              int64_t limit, struct emq__arena *mem, struct staged **out, size_t *n,
-                              emq_error *err)
+emq_status sq_staged_read(struct sq_tx *tx, const struct sq_queue *q, int64_t sid, int64_t from,
+                          int64_t limit, struct emq__arena *mem, struct sq_staged **out, size_t *n,
+                          emq_error *err)
 {
-    struct staged *list = emq__arena_zalloc(mem, (size_t)limit, sizeof *list);
+    struct sq_staged *list = emq__arena_zalloc(mem, (size_t)limit, sizeof *list);
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_stage_jobs, err);
     bool row, full = list != NULL;
     emq_status s = EMQ_OK;
@@ -166,17 +146,17 @@ static emq_status staged_read(struct sq_tx *tx, const struct sq_queue *q, int64_
     sq_bind_i64(st, 3, from);
     sq_bind_i64(st, 4, limit);
     while (full && (s = sq_step(tx->conn, st, &row, "stage", err)) == EMQ_OK && row) {
-        list[*n] = (struct staged){.jid = sq_col_i64(st, 0),
-                                   .seq = sq_col_i64(st, 1),
-                                   .id = sq_col_copy(st, 2, mem),
-                                   .name = sq_col_copy(st, 3, mem),
-                                   .priority = (int32_t)sq_col_i64(st, 4),
-                                   .delay_ms = sq_col_i64(st, 5),
-                                   .timestamp_at_ms = sq_col_i64(st, 6),
-                                   .lifo = sq_col_i64(st, 7) != 0,
-                                   .dedup_id = sq_col_copy(st, 8, mem),
-                                   .dedup_ttl_ms = sq_col_i64(st, 9),
-                                   .dedup_flags = (int32_t)sq_col_i64(st, 10)};
+        list[*n] = (struct sq_staged){.jid = sq_col_i64(st, 0),
+                                      .seq = sq_col_i64(st, 1),
+                                      .id = sq_col_copy(st, 2, mem),
+                                      .name = sq_col_copy(st, 3, mem),
+                                      .priority = (int32_t)sq_col_i64(st, 4),
+                                      .delay_ms = sq_col_i64(st, 5),
+                                      .timestamp_at_ms = sq_col_i64(st, 6),
+                                      .lifo = sq_col_i64(st, 7) != 0,
+                                      .dedup_id = sq_col_copy(st, 8, mem),
+                                      .dedup_ttl_ms = sq_col_i64(st, 9),
+                                      .dedup_flags = (int32_t)sq_col_i64(st, 10)};
         full = list[*n].id.ptr && list[*n].name.ptr && list[*n].dedup_id.ptr;
         (*n)++;
     }
@@ -186,11 +166,10 @@ static emq_status staged_read(struct sq_tx *tx, const struct sq_queue *q, int64_
                             (long long)limit);
 }
 
-/* Writes the place and the events. */
-static emq_status put_in_place(struct sq_tx *tx, struct sq_queue *q, const struct staged *j,
-                               int64_t position, emq_error *err)
+emq_status sq_stage_put(struct sq_tx *tx, struct sq_queue *q, const struct sq_staged *j,
+                        int64_t position, emq_error *err)
 {
-    int32_t state = state_to_be(j->delay_ms, j->priority);
+    int32_t state = sq_state_to_be(j->delay_ms, j->priority);
     int64_t due = emq__sat_add(j->timestamp_at_ms, j->delay_ms);
     const int64_t v[] = {j->jid, state, state == EMQ_DELAYED ? due : j->priority, position,
                          j->delay_ms};
@@ -201,7 +180,7 @@ static emq_status put_in_place(struct sq_tx *tx, struct sq_queue *q, const struc
     sq_event_str(q, "name", j->name);
     sq_event_end(q);
     sq_requeue_event(q, &row, NULL);
-    return bind_run(tx, SQ_SQL_job_place, v, 5, err);
+    return sq_stage_run(tx, SQ_SQL_job_place, v, 5, err);
 }
 
 /* A page of the oldest published stage; with its last page the stage ends. */
@@ -210,7 +189,7 @@ static emq_status place_page(struct sq_tx *tx, struct sq_queue *q, int64_t *plac
     struct emq__arena mem = {0};
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_stage_queue_oldest, err);
     int64_t sid = 0, base = 0, next = 0;
-    struct staged *list = NULL;
+    struct sq_staged *list = NULL;
     size_t n = 0;
     bool found = false;
     emq_status s;
@@ -229,17 +208,17 @@ static emq_status place_page(struct sq_tx *tx, struct sq_queue *q, int64_t *plac
         q->publishing = 0;
     if (s != EMQ_OK || !found)
         return s;
-    s = staged_read(tx, q, sid, next, PAGE, &mem, &list, &n, err);
+    s = sq_staged_read(tx, q, sid, next, SQ_STAGE_PAGE, &mem, &list, &n, err);
     for (size_t i = 0; s == EMQ_OK && i < n; i++)
-        s = put_in_place(tx, q, &list[i], base + list[i].seq, err);
+        s = sq_stage_put(tx, q, &list[i], base + list[i].seq, err);
     *placed += (int64_t)n;
-    if (s == EMQ_OK && n < PAGE) {
+    if (s == EMQ_OK && n < SQ_STAGE_PAGE) {
         const int64_t v[] = {q->qid, sid};
         q->publishing--;
-        s = bind_run(tx, SQ_SQL_stage_queue_delete, v, 2, err);
+        s = sq_stage_run(tx, SQ_SQL_stage_queue_delete, v, 2, err);
     } else if (s == EMQ_OK) {
         const int64_t v[] = {q->qid, sid, list[n - 1].seq + 1};
-        s = bind_run(tx, SQ_SQL_stage_queue_next, v, 3, err);
+        s = sq_stage_run(tx, SQ_SQL_stage_queue_next, v, 3, err);
     }
     emq__arena_free(&mem);
     return s;
@@ -277,156 +256,10 @@ emq_status sq_stage_barrier(struct sq_tx *tx, const struct sq_queue *q, int64_t 
     return s;
 }
 
-/* ---- publication ------------------------------------------------------------------------------- */
+/* ---- expiry ------------------------------------------------------------------------------------ */
 
-/* May a staged job be added now? Its dedup options are in the row (schema.sql). */
-static emq_status admit(struct sq_tx *tx, struct sq_queue *q, const struct staged *j,
-                        struct emq__arena *mem, emq_error *err)
-{
-    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_job_all_by_jid, err);
-    struct emq__job *job = NULL;
-    emq_str owner;
-    int32_t owner_state;
-    bool found = false;
-    emq_status s;
-
-    if (!st)
-        return sq_no_stmt(err);
-    sq_bind_i64(st, 1, j->jid);
-    s = sq_step(tx->conn, st, &found, "stage", err);
-    if (s == EMQ_OK && found)
-        s = sq_job_read(tx, st, q->prefix, q->name, mem, &job, err);
-    sqlite3_reset(st);
-    if (s != EMQ_OK || !job)
-        return s;
-    const struct sq_new new = {.id = job->id,
-                               .name = job->name,
-                               .data = job->data,
-                               .opts = job->opts,
-                               .group = job->group,
-                               .parent_key = job->parent_key,
-                               .parent = job->parent,
-                               .scheduler = job->scheduler,
-                               .dedup_id = job->dedup_id,
-                               .timestamp_at_ms = job->timestamp_at_ms,
-                               .delay_ms = job->delay_ms,
-                               .priority = job->priority,
-                               .lifo = j->lifo};
-    const struct emq__dedup d = {.id = job->dedup_id,
-                                 .ttl_ms = j->dedup_ttl_ms,
-                                 .extend = j->dedup_flags & SQ_DEDUP_EXTEND,
-                                 .replace = j->dedup_flags & SQ_DEDUP_REPLACE,
-                                 .keep_last = j->dedup_flags & SQ_DEDUP_KEEP_LAST};
-    return sq_dedup_admit(tx, q, &new, &d, &owner, &owner_state, mem, err);
-}
-
-/* A job of an eager stage: dedup, then its place. */
-static emq_status decide_one(struct sq_tx *tx, struct sq_queue *q, const struct staged *j,
-                             int64_t *count, struct emq__arena *mem, emq_error *err)
-{
-    int32_t state = state_to_be(j->delay_ms, j->priority);
-    emq_status s = EMQ_OK;
-
-    if (j->dedup_id.len)
-        s = admit(tx, q, j, mem, err);
-    if (s == EMQ_DEDUPLICATED) /* it was never counted, so this is no removal */
-        return sq_delete_rows(tx, j->jid, SQ_SIDE_DATA, 0, err);
-    if (s != EMQ_OK)
-        return s;
-    sq_count(q, state, 1);
-    q->totals.added++;
-    (*count)++;
-    return put_in_place(tx, q, j, j->lifo && state != EMQ_DELAYED ? --q->front : ++q->back, err);
-}
-
-static emq_status publish_eager(struct sq_tx *tx, struct sq_queue *q, int64_t sid, int64_t *count,
-                                emq_error *err)
-{
-    const int64_t v[] = {q->qid, sid};
-    int64_t from = 0;
-    size_t n = PAGE;
-    emq_status s = EMQ_OK;
-
-    while (q->publishing > 0 && s == EMQ_OK) /* an earlier one goes before */
-        s = sq_stage_place(tx, q, err);
-    while (s == EMQ_OK && n == PAGE) {
-        struct emq__arena mem = {0};
-        struct staged *list = NULL;
-        s = staged_read(tx, q, sid, from, PAGE, &mem, &list, &n, err);
-        for (size_t i = 0; s == EMQ_OK && i < n; i++)
-            s = decide_one(tx, q, &list[i], count, &mem, err);
-        if (n > 0)
-            from = list[n - 1].seq + 1;
-        emq__arena_free(&mem);
-    }
-    return s == EMQ_OK ? bind_run(tx, SQ_SQL_stage_queue_delete, v, 2, err) : s;
-}
-
-static emq_status publish_lazy(struct sq_tx *tx, struct sq_queue *q, int64_t sid,
-                               const struct part *part, int64_t *count, emq_error *err)
-{
-    const int64_t v[] = {q->qid, sid, q->back};
-    const int states[] = {EMQ_WAITING, EMQ_DELAYED, EMQ_PRIORITIZED};
-    emq_status s = bind_run(tx, SQ_SQL_stage_queue_publish, v, 3, err);
-
-    q->back += part->last;
-    q->publishing++;
-    for (size_t i = 0; i < EMQ_ARRAY_LEN(states); i++) {
-        sq_count(q, states[i], part->by[states[i]]);
-        q->totals.added += part->by[states[i]];
-        *count += part->by[states[i]];
-    }
-    return s == EMQ_OK ? sq_stage_place(tx, q, err) : s;
-}
-
-static emq_status queue_name(struct sq_tx *tx, int64_t qid, struct emq__arena *mem, emq_str *out,
-                             emq_error *err)
-{
-    sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_queue_name, err);
-    bool found = false;
-    emq_status s;
-
-    if (!st)
-        return sq_no_stmt(err);
-    sq_bind_i64(st, 1, qid);
-    s = sq_step(tx->conn, st, &found, "stage", err);
-    *out = emq_strn("", 0);
-    if (s == EMQ_OK && found)
-        *out = sq_col_copy(st, 0, mem);
-    sqlite3_reset(st);
-    if (s == EMQ_OK && !out->ptr)
-        return emq__fail(err, EMQ_E_NOMEM, 0, "stage", "no memory");
-    return s;
-}
-
-static emq_status publish_part(struct sq_tx *tx, emq_str prefix, const struct sq_stage *stage,
-                               const struct part *part, int64_t *count, emq_error *err)
-{
-    const int64_t v[] = {part->qid, stage->sid};
-    struct emq__arena mem = {0};
-    struct sq_queue q;
-    emq_str name;
-    emq_status s = queue_name(tx, part->qid, &mem, &name, err);
-
-    if (s == EMQ_OK && name.len == 0) { /* the queue was obliterated meanwhile */
-        s = bind_run(tx, SQ_SQL_stage_queue_delete, v, 2, err);
-    } else if (s == EMQ_OK) {
-        s = sq_queue_open(tx, prefix, name, true, &q, err);
-        if (s == EMQ_OK)
-            s = stage->eager ? publish_eager(tx, &q, stage->sid, count, err)
-                             : publish_lazy(tx, &q, stage->sid, part, count, err);
-        q.wake = q.dirty = true;
-        if (s == EMQ_OK)
-            s = sq_queue_save(tx, &q, err);
-        sq_queue_close(&q);
-    }
-    emq__arena_free(&mem);
-    return s;
-}
-
-/* The parts of a stage that are not published yet. */
-static emq_status parts_read(struct sq_tx *tx, int64_t sid, struct part list[PARTS], size_t *n,
-                             emq_error *err)
+emq_status sq_stage_parts(struct sq_tx *tx, int64_t sid, struct sq_part list[SQ_PARTS], size_t *n,
+                          emq_error *err)
 {
     sqlite3_stmt *st = sq_stmt(tx->conn, SQ_SQL_stage_queue_of, err);
     bool row;
@@ -436,10 +269,10 @@ static emq_status parts_read(struct sq_tx *tx, int64_t sid, struct part list[PAR
     if (!st)
         return sq_no_stmt(err);
     sq_bind_i64(st, 1, sid);
-    sq_bind_i64(st, 2, PARTS);
+    sq_bind_i64(st, 2, SQ_PARTS);
     while ((s = sq_step(tx->conn, st, &row, "stage", err)) == EMQ_OK && row) {
-        struct part *p = &list[(*n)++];
-        *p = (struct part){.qid = sq_col_i64(st, 0), .last = sq_col_i64(st, 1)};
+        struct sq_part *p = &list[(*n)++];
+        *p = (struct sq_part){.qid = sq_col_i64(st, 0), .last = sq_col_i64(st, 1)};
         p->by[EMQ_WAITING] = sq_col_i64(st, 2);
         p->by[EMQ_DELAYED] = sq_col_i64(st, 3);
         p->by[EMQ_PRIORITIZED] = sq_col_i64(st, 4);
@@ -448,34 +281,24 @@ static emq_status parts_read(struct sq_tx *tx, int64_t sid, struct part list[PAR
     return s;
 }
 
-emq_status sq_stage_publish(struct sq_tx *tx, emq_str prefix, emq_str name, int64_t *count,
-                            emq_error *err)
+emq_status sq_stage_drop(struct sq_tx *tx, emq_str prefix, emq_str name, emq_error *err)
 {
     struct sq_stage stage;
-    struct part list[PARTS];
-    size_t n = 1;
     bool expired;
-    emq_status s = find(tx, prefix, name, &stage, &expired, err);
+    emq_status s = sq_stage_find(tx, prefix, name, &stage, &expired, err);
+    const int64_t v[] = {stage.sid, tx->now_ms - SQ_STAGE_LIFE_MS};
 
-    *count = 0;
     if (s == EMQ_OK && (stage.sid == 0 || expired))
         return EMQ_NOT_FOUND;
-    while (s == EMQ_OK && n > 0) {
-        s = parts_read(tx, stage.sid, list, &n, err);
-        for (size_t i = 0; s == EMQ_OK && i < n; i++)
-            s = publish_part(tx, prefix, &stage, &list[i], count, err);
-    }
-    return s == EMQ_OK ? bind_run(tx, SQ_SQL_stage_delete, &stage.sid, 1, err) : s;
+    return s == EMQ_OK ? sq_stage_run(tx, SQ_SQL_stage_drop, v, 2, err) : s;
 }
-
-/* ---- expiry ------------------------------------------------------------------------------------ */
 
 emq_status sq_stage_any_expired(struct sq_tx *tx, bool *any, emq_error *err)
 {
     const int64_t before = tx->now_ms - SQ_STAGE_LIFE_MS;
     int64_t sid;
 
-    return look(tx, SQ_SQL_stage_expired, &before, 1, &sid, any, err);
+    return sq_stage_look(tx, SQ_SQL_stage_expired, &before, 1, &sid, any, err);
 }
 
 /* A page of one expired stage; *more = false: there is none. */
@@ -483,25 +306,25 @@ static emq_status expire_page(struct sq_tx *tx, int64_t *removed, bool *more, em
 {
     const int64_t before = tx->now_ms - SQ_STAGE_LIFE_MS;
     struct emq__arena mem = {0};
-    struct part list[PARTS];
+    struct sq_part list[SQ_PARTS];
     size_t parts = 0, n = 0;
     int64_t sid = 0;
-    emq_status s = look(tx, SQ_SQL_stage_expired, &before, 1, &sid, more, err);
+    emq_status s = sq_stage_look(tx, SQ_SQL_stage_expired, &before, 1, &sid, more, err);
 
     if (s != EMQ_OK || !*more)
         return s;
-    s = parts_read(tx, sid, list, &parts, err);
+    s = sq_stage_parts(tx, sid, list, &parts, err);
     if (s == EMQ_OK && parts == 0)
-        s = bind_run(tx, SQ_SQL_stage_delete, &sid, 1, err);
+        s = sq_stage_run(tx, SQ_SQL_stage_delete, &sid, 1, err);
     if (s == EMQ_OK && parts > 0) {
         const struct sq_queue q = {.qid = list[0].qid};
         const int64_t v[] = {q.qid, sid};
-        struct staged *jobs = NULL;
-        s = staged_read(tx, &q, sid, 0, PAGE, &mem, &jobs, &n, err);
+        struct sq_staged *jobs = NULL;
+        s = sq_staged_read(tx, &q, sid, 0, SQ_STAGE_PAGE, &mem, &jobs, &n, err);
         for (size_t i = 0; s == EMQ_OK && i < n; i++)
             s = sq_delete_rows(tx, jobs[i].jid, SQ_SIDE_DATA, 0, err);
-        if (s == EMQ_OK && n < PAGE)
-            s = bind_run(tx, SQ_SQL_stage_queue_delete, v, 2, err);
+        if (s == EMQ_OK && n < SQ_STAGE_PAGE)
+            s = sq_stage_run(tx, SQ_SQL_stage_queue_delete, v, 2, err);
     }
     *removed += (int64_t)n;
     emq__arena_free(&mem);

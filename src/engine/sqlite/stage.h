@@ -61,14 +61,53 @@ emq_status sq_stage_place(struct sq_tx *tx, struct sq_queue *q, emq_error *err);
 /* Positions from here on wait for a stage; INT64_MAX = none does. */
 emq_status sq_stage_barrier(struct sq_tx *tx, const struct sq_queue *q, int64_t *pos,
                             emq_error *err);
-/* EMQ_NOT_FOUND: no such stage, or expired. */
-emq_status sq_stage_publish(struct sq_tx *tx, emq_str prefix, emq_str name, int64_t *count,
-                            emq_error *err);
+/* It has ended: its ids are free, expiry removes what it held. EMQ_NOT_FOUND: no such stage, expired, or
+ * published. */
+emq_status sq_stage_drop(struct sq_tx *tx, emq_str prefix, emq_str name, emq_error *err);
 /* Is there an expired stage? (reading) */
 emq_status sq_stage_any_expired(struct sq_tx *tx, bool *any, emq_error *err);
 /* Removes a slice of one expired stage, and the stage when nothing is left of it. *more: there may be
  * more to remove, of this one or another. */
 emq_status sq_stage_expire(struct sq_tx *tx, bool *more, emq_error *err);
+
+/* ---- for the publication (act_publish.c) ------------------------------------------------------- */
+
+enum {
+    SQ_PARTS = 64,      /* queues of one stage that are read in one go */
+    SQ_STAGE_PAGE = 100 /* jobs that are read in one go */
+};
+
+/* What a stage holds of one queue. */
+struct sq_part {
+    int64_t qid, last, by[SQ_STATES];
+};
+struct sq_staged {
+    int64_t jid, seq, delay_ms, timestamp_at_ms, dedup_ttl_ms;
+    int32_t priority, dedup_flags;
+    bool lifo;
+    emq_str id, name, dedup_id;
+};
+
+/* A statement with numbers only; one number of its one row, if *found. */
+emq_status sq_stage_run(struct sq_tx *tx, enum sq_sql sql, const int64_t *v, int n, emq_error *err);
+emq_status sq_stage_look(struct sq_tx *tx, enum sq_sql sql, const int64_t *v, int n, int64_t *out,
+                         bool *found, emq_error *err);
+/* out->sid = 0: no such stage. */
+emq_status sq_stage_find(struct sq_tx *tx, emq_str prefix, emq_str name, struct sq_stage *out,
+                         bool *expired, emq_error *err);
+/* The parts of a stage that are not published yet. */
+emq_status sq_stage_parts(struct sq_tx *tx, int64_t sid, struct sq_part list[SQ_PARTS], size_t *n,
+                          emq_error *err);
+/* Its jobs of a queue in their order, from the sequence `from` on. */
+emq_status sq_staged_read(struct sq_tx *tx, const struct sq_queue *q, int64_t sid, int64_t from,
+                          int64_t limit, struct emq__arena *mem, struct sq_staged **out, size_t *n,
+                          emq_error *err);
+int32_t sq_state_to_be(int64_t delay_ms, int64_t priority);
+/* Writes the place and the events. */
+emq_status sq_stage_put(struct sq_tx *tx, struct sq_queue *q, const struct sq_staged *j,
+                        int64_t position, emq_error *err);
+
+/* ---- the neighbours --------------------------------------------------------------------------- */
 
 /* Dedup at the add of a job (dedup.c): may it be added? EMQ_OK: yes, and it holds the id now.
  * EMQ_DEDUPLICATED: *owner and *owner_state say which job stands in the way. */

@@ -46,13 +46,18 @@ class EmqSide {
     Object.assign(this, { env: { ...process.env, EMQ_URL: `${url}?prefix=bull` }, keep });
   }
 
-  // { code, out, err }
-  run(...args) {
-    return new Promise((resolve) =>
-      execFile(program, args.map(String), { env: this.env, maxBuffer: 1 << 28, encoding: 'buffer' }, (e, out, err) =>
-        resolve({ code: e ? e.code : 0, out, err: err.toString() })),
-    );
+  // { child, ended: { code, out, err } to come }
+  start(...args) {
+    let child;
+    const ended = new Promise((resolve) => {
+      const how = { env: this.env, maxBuffer: 1 << 28, encoding: 'buffer' };
+      child = execFile(program, args.map(String), how, (e, out, err) =>
+        resolve({ code: e ? e.code : 0, out, err: err.toString() }));
+    });
+    return { child, ended };
   }
+
+  run(...args) { return this.start(...args).ended; }
 
   async ok(...args) {
     const r = await this.run(...args);

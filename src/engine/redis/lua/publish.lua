@@ -1,11 +1,14 @@
--- publish: makes the jobs of a stage visible, in the order in which they were staged, a slice a call
+-- publish: makes the jobs of a stage visible, in the order in which they were staged, or drops them; a slice a call
 -- KEYS[1]    the stage, or what the last call answered
 -- ARGV[4]    session
 -- ARGV[5]    sequence
 -- ARGV[6]    stage
 -- ARGV[7]    what the last call answered, "" in the first one
--- reply      {now_ms, outcome, count, what the next call is to name or "" if that was all}
--- calls      10, 11 a queue, 5 a job, and 2 for each of the last jobs that the stream of events has room for
+-- ARGV[8]    1 = drop
+-- reply      {now_ms, outcome, count, what the next call is to name or "" if that was all, the list of what was
+--            not published, how many those are}
+-- calls      36, 90, 630 for 1, 10, 100 jobs; 18, 36, 216 when they are dropped (19, 11 a queue, and 6 a job, 4 of one
+--            whose events the stream has no room for; 2 more for a slice with jobs that are not published)
 
 --@include lib/receipt.lua
 --@include lib/publish.lua
@@ -16,19 +19,20 @@ if done and (done.err or done[4] == "") then
 end
 local stage = X .. "stage:" .. ARGV[6]
 local pub = done and done[4] or ARGV[7]
-local reply = {now_ms, NOT_FOUND, 0, ""}
+local reply = {now_ms, NOT_FOUND, 0, "", "", 0}
 if pub == "" then
   local born = string.match(call("LINDEX", stage, "0") or "", "^b(%d+)$")
   if born then
     pub = stage .. ":" .. born
     call("RENAME", stage, pub)
-    call("LSET", pub, "0", "c" .. born .. " 0 0")
+    call("DEL", pub .. ":missed") -- of one that began in the same microsecond
+    call("LSET", pub, "0", (ARGV[8] == "1" and "d" or "c") .. born .. " 0 0 0")
   end
 end
-local published, finished = publish_slice(pub)
+local published, finished, jobs = publish_slice(pub)
 if published then
   save()
-  reply = {now_ms, OK, published, finished and "" or pub}
+  reply = {now_ms, OK, published, finished and "" or pub, pub .. ":missed", jobs - published}
 end
 receipt_put(ARGV[4], ARGV[5], "publish", reply)
 return reply

@@ -311,6 +311,10 @@ UPDATE emq_stage SET touched_at_ms = ?2, jobs = ?3, eager = ?4 WHERE sid = ?1;
 -- name: stage_rename
 UPDATE emq_stage SET name = char(1) || sid WHERE sid = ?1;
 
+-- It has ended: as if it had expired.
+-- name: stage_drop
+UPDATE emq_stage SET name = char(1) || sid, touched_at_ms = ?2 WHERE sid = ?1;
+
 -- name: stage_delete
 DELETE FROM emq_stage WHERE sid = ?1;
 
@@ -327,6 +331,14 @@ ON CONFLICT (qid, sid) DO UPDATE SET last = excluded.last,
 -- name: stage_queue_of
 SELECT qid, last, n_waiting, n_delayed, n_prioritized FROM emq_stage_queue
 WHERE sid = ?1 AND published = 0 LIMIT ?2;
+
+-- Jobs of a stage that are still there, and which.
+-- name: stage_left
+SELECT coalesce(sum(n_waiting + n_delayed + n_prioritized), 0) FROM emq_stage_queue WHERE sid = ?1;
+
+-- name: stage_ranks
+SELECT j.ord2 FROM emq_stage_queue AS p JOIN emq_job AS j ON j.qid = p.qid AND j.state = 8 AND j.ord1 = p.sid
+WHERE p.sid = ?1;
 
 -- name: stage_queue_publish
 UPDATE emq_stage_queue SET base = ?3, published = 1 WHERE qid = ?1 AND sid = ?2;

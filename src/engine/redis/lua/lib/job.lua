@@ -49,7 +49,9 @@ end
 
 -- Is the stage `of` that began at `since` still filled, or being published?
 local function stage_lives(since, of)
-  return call("LINDEX", of, "0") == "b" .. since or call("LLEN", of .. ":" .. since) > 1
+  local pub = of .. ":" .. since
+  return call("LINDEX", of, "0") == "b" .. since or
+         string.sub(call("LINDEX", pub, "0") or "", 1, 1) == "c" and call("LLEN", pub) > 1
 end
 
 -- The stage that has a record for an id, and when that began; it may have ended. nil: none has.

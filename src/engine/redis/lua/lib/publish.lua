@@ -1,9 +1,11 @@
--- A stage that is being published: a slice of it at a time. Once it has begun it goes on to its end: whoever
--- began it, or the next sweep of one of its queues, takes the next slice.
+-- A stage that is being published, or dropped: a slice of it at a time. Once that has begun it goes on to its end:
+-- whoever began it, or the next sweep of one of its queues, takes the next slice.
 --
 -- The list of a stage (see add.lua) gets the name "<stage>:<when it began>", and its first member becomes
--- "c<when it began> <jobs published> <how far ranks are ahead of the list>". The hash X.."stages" of each
--- queue has by "<when it began> <stage>" how many of its jobs are left.
+-- "c<when it began> <jobs published> <jobs met> <how far ranks are ahead of the list>"; with a "d" all of it is
+-- dropped. The hash X.."stages" of each queue has by "<when it began> <stage>" how many of its jobs are left.
+-- Who published it is told of each job that did not come to be: the list has ":missed" behind it, and of each its
+-- number among the jobs of the stage, from 0, the outcome, the state of what stands in its way, and whose id that is.
 --@include lib/dedup.lua
 
 local PUBLISH_SLICE = 1000
@@ -13,24 +15,25 @@ local function publish_special(q, j)
     for field, value in pairs(fields(call("HGETALL", q.b .. j.id))) do
       j[field] = j[field] or value
     end
-    if dedup_admit(q, j) then
+    local owner, state = dedup_admit(q, j)
+    if owner then
       local keys = {}
       job_keys(keys, q, j.id)
       call("DEL", unpack(keys))
-      return 0
+      return DEDUPLICATED, state, owner
     end
   end
   if j.parent_key and call("EXISTS", j.parent_key) == 1 then
     try_record("SADD", j.parent_key .. ":dependencies", q.b .. j.id)
   end
   enter(q, j)
-  return 1
+  return OK
 end
 
--- Puts the job of a record in its place. tell: the stream has room for its events. Answers 1, or 0 when it
--- is not there any more: obliterated (what has the id then is another job), its id given to another by somebody
--- who knows of no stages, or dropped by dedup.
-local function publish_record(q, record, mark, tell)
+-- Puts the job of a record in its place. tell: the stream has room for its events. Answers its outcome, and the
+-- state and id of what stands in its way: somebody who knows of no stages gave its id to another, or dedup dropped
+-- it. It is not found when it was obliterated; what has the id then is another job.
+local function publish_record(q, record, mark, drop, tell)
   local j = {}
   if string.sub(record, 1, 1) == "-" then
     local digits, rest = string.match(record, "^%-(%d+) (.*)$")
@@ -41,11 +44,14 @@ local function publish_record(q, record, mark, tell)
   end
   local key, staged = q.b .. j.id, q.x .. "staged:" .. j.id
   if try_record("HGET", staged, "emq:stage") ~= mark then
-    return 0
-  elseif call("RENAMENX", staged, key) == 0 then
+    return NOT_FOUND, 0, ""
+  elseif drop or call("RENAMENX", staged, key) == 0 then
     call("DEL", staged)
+    if drop then
+      return OK
+    end
     event(q, "duplicated", "jobId", j.id)
-    return 0
+    return DUPLICATE, is_hash(key) and state_of(q, j.id) or 0, j.id
   end
   call("PERSIST", key)
   call("HDEL", key, "emq:stage")
@@ -58,26 +64,30 @@ local function publish_record(q, record, mark, tell)
     event(q, "added", "jobId", j.id, "name", j.name)
     event(q, "waiting", "jobId", j.id)
   end
-  return 1
+  return OK
 end
 
--- Answers how many jobs have been published, and whether that was the end; nil: there is no such list.
+-- Answers how many jobs have been published, whether that was the end, and how many there were; nil: there is no
+-- such list.
 local function publish_slice(pub)
-  local born, published, ahead = string.match(call("LINDEX", pub, "0") or "", "^c(%d+) (%d+) (%d+)$")
+  local how, born, published, met, ahead =
+    string.match(call("LINDEX", pub, "0") or "", "^([cd])(%d+) (%d+) (%d+) (%d+)$")
   if not born then
     return nil
   end
   local stage = string.sub(pub, 1, -2 - #born)
   local field, n, total, q, left = born .. " " .. stage, tonumber(published), call("LLEN", pub) - 1, nil, {}
-  local records = call("LRANGE", pub, "1", num(PUBLISH_SLICE))
+  local records, jobs, missed = call("LRANGE", pub, "1", num(PUBLISH_SLICE)), tonumber(met), {}
   if total == 0 then
-    return n, true
+    return n, true, jobs
   end
   for i = 1, #records do
     if string.sub(records[i], 1, 1) == "q" then
       q = queue(string.sub(records[i], 2))
       left[q] = left[q] or tonumber(call("HGET", q.x .. "stages", field) or 0)
-      sound(q)
+      if how ~= "d" then
+        sound(q)
+      end
     end
   end
   for i = 1, #records do
@@ -85,7 +95,15 @@ local function publish_slice(pub)
       q = queue(string.sub(records[i], 2))
     else
       left[q] = left[q] - 1
-      n = n + publish_record(q, records[i], born .. " " .. num(tonumber(ahead) + i) .. " " .. stage, left[q] < q.cap)
+      local outcome, state, id = publish_record(q, records[i], born .. " " .. num(tonumber(ahead) + i) .. " " .. stage,
+                                                how == "d", left[q] < q.cap)
+      if outcome == OK then
+        n = n + 1
+      else
+        local m = #missed
+        missed[m + 1], missed[m + 2], missed[m + 3], missed[m + 4] = num(jobs), num(outcome), num(state), id
+      end
+      jobs = jobs + 1
     end
   end
   local finished = total == #records
@@ -93,8 +111,12 @@ local function publish_slice(pub)
   if not finished then
     call("LPUSH", pub, "q" .. q.b)
   end
-  call("LPUSH", pub, "c" .. born .. " " .. num(n) .. " " .. num(tonumber(ahead) + #records - 1))
+  call("LPUSH", pub, how .. born .. " " .. num(n) .. " " .. num(jobs) .. " " .. num(tonumber(ahead) + #records - 1))
   call("PEXPIRE", pub, finished and "1200000" or "86400000")
+  if jobs > n then
+    call_list(missed, "RPUSH", pub .. ":missed")
+    call("PEXPIRE", pub .. ":missed", finished and "1200000" or "86400000")
+  end
   for of, jobs in pairs(left) do
     if finished or jobs <= 0 then
       call("HDEL", of.x .. "stages", field)
@@ -102,5 +124,5 @@ local function publish_slice(pub)
       call("HSET", of.x .. "stages", field, num(jobs))
     end
   end
-  return n, finished
+  return n, finished, jobs
 end
