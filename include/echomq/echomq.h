@@ -272,8 +272,8 @@ typedef struct emq_added {
  * EMQ_OK, EMQ_DUPLICATE (a job with this id exists; nothing changed), EMQ_DEDUPLICATED (producer
  * dedup dropped it); failures: E_INVALID, E_NOMEM, E_STORE, E_FULL, E_REFUSED, E_UNAVAIL,
  * E_BUSY (also: the custom id belongs to a batch of more than 1,000 jobs that is not whole yet, or whose program
- * died less than an hour ago: nobody knows whether that job will ever be), E_IN_DOUBT: the job may or may not be stored; the call has already asked the store again for
- * io_timeout_ms. Add again with the same custom id to be sure.
+ * died less than an hour ago: nobody knows whether that job will ever be), E_IN_DOUBT: the job may or may not be
+ * stored; the call has already asked the store again for io_timeout_ms. Add again with the same custom id to be sure.
  * One act of the store; with sync=full one fsync, shared with other threads' calls.
  */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add(emq_client *c, emq_str queue, emq_str data,
@@ -298,7 +298,8 @@ typedef struct emq_new_job {
  * EMQ_OK or a failure as of emq_add(); on E_INVALID the error names the entry, from 0.
  * A failure other than E_IN_DOUBT: none was added. What was staged is dropped then, and its custom ids are free; if
  * the store can't be asked they are held for an hour, as those of a program that dies, and the error says so.
- * E_IN_DOUBT: all were added, or none, and then the ids are held for an hour.
+ * E_IN_DOUBT: all were added, or none, and then the ids are held for an hour. On a server a publication may also
+ * have stopped in its middle: the next sweep of one of its queues goes on with it.
  */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add_many(emq_client *c, const emq_new_job *const *jobs,
                                                      size_t n, emq_added *const *out,

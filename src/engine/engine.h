@@ -10,7 +10,8 @@
  *   - A mutating act with a session stores (session, sequence) with its compact result in the same
  *     transaction. The same session and sequence again changes nothing and returns that result.
  *     One session has one act under way at a time, and its sequence grows by one per act.
- *   - EMQ_E_UNAVAIL, E_BUSY, E_FULL, E_REFUSED, E_INVALID, E_NOMEM: nothing happened.
+ *   - EMQ_E_UNAVAIL, E_BUSY, E_FULL, E_REFUSED, E_INVALID, E_NOMEM: nothing happened. E_INVALID with the native
+ *     EEXIST: the request is not to blame, something else is in its place in the store.
  *     EMQ_E_IN_DOUBT: it may have. Nothing else may leave the caller guessing.
  *   - An act is bounded: the caller passes at most EMQ__BATCH_MAX entries and EMQ__BATCH_BYTES bytes.
  *   - All functions may be called from any thread at once.

@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 
+#include <errno.h>
+
 enum { HARD_BACKOFF_US = 1000 * 1000, DOUBT_REFUSALS_MAX = 3, DOUBT_FAILURES = 3 };
 
 int64_t emq__backoff_jitter_ms(int32_t failures)
@@ -260,6 +262,12 @@ static void back_off(emq_worker *w)
     p->failures++;
 }
 
+/* Is what was asked for to blame, or is something else in its place in the store? */
+static bool is_invalid(const emq_error *err)
+{
+    return err->status == EMQ_E_INVALID && err->native != EEXIST;
+}
+
 /* Alone, and the store can't digest it. */
 static void entry_failed(emq_worker *w, struct emq__slot *s, const emq_error *err)
 {
@@ -269,7 +277,7 @@ static void entry_failed(emq_worker *w, struct emq__slot *s, const emq_error *er
         emq__event_error(w, s->q->name, "storing an outcome", err);
     }
     s->not_before_us = emq__mono_now().us + emq__backoff_jitter_ms(s->tries) * 1000;
-    if (err->status != EMQ_E_INVALID || s->converted)
+    if (!is_invalid(err) || s->converted)
         return;
     /* It will never be accepted as it is; the job must not run again for that. */
     char text[sizeof err->text + 64];
@@ -292,7 +300,7 @@ static void hard_failure(emq_worker *w, const emq_error *err)
 
     /* Invalid may be one of the outcomes, which is then stored as a failure: that, and a take, have nothing that
      * could be wrong with them. */
-    if (err->status != EMQ_E_INVALID || r->n == 0 || (r->n == 1 && r->slots->converted)) {
+    if (!is_invalid(err) || r->n == 0 || (r->n == 1 && r->slots->converted)) {
         if (!w->pump.refused_since_us)
             w->pump.refused_since_us = now;
         w->pump.refused_with = *err;

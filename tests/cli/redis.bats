@@ -276,6 +276,17 @@ END
     done
 }
 
+@test "an outcome that a key of another type keeps from being stored waits for the key, and is the handler's own" {
+    needs_server
+    emq add q x >/dev/null
+    emq work q --lock 5s -- sh -c "redis-cli -u $EMQ_TEST_SERVER set emq:q:completed x" 2>work.err &
+    until_true grep -q 'the key "emq:q:completed" is a string' work.err
+    on_server del emq:q:completed >/dev/null
+    until_true sh -c 'emq show q 1 --json | jq -e ".state == \"completed\""'
+    kill -TERM $!
+    wait $!
+}
+
 @test "a user without the right to a key of the queue is told which, with 77" {
     needs_server
     on_server acl setuser bob on '>pw' '~emq:q:[^m]*' '~emq::*' '&*' +@all >/dev/null

@@ -255,6 +255,31 @@ EMQ_TEST(obliteration_ends_with_its_time_and_leaves_nothing_in_the_end)
     end();
 }
 
+EMQ_TEST(a_publication_between_the_slices_of_an_obliteration_counts_what_there_is)
+{
+    struct emq__publish_req req = {.prefix = P, .stage = EMQ_STR_LIT("s")};
+    struct emq__publish_res res;
+    bool more;
+
+    begin();
+    add_jobs(0, "");
+    add_jobs(0, "s");
+    while (rows("emq_stage_queue") > 0)
+        (void)obliterate(&more);
+    CHECK(more);
+    add_jobs(0, "s");
+    CALL(publish, &req, &res);
+    CHECK(res.count > JOBS);
+    CHECK_INT(rows("emq_job WHERE state = 1"), res.count);
+    CHECK_INT(rows("emq_queue WHERE n_waiting = (SELECT count(*) FROM emq_job)"), 1);
+    for (int acts = 0; more; acts++) {
+        (void)obliterate(&more);
+        CHECK(acts < 50);
+    }
+    CHECK_INT(rows("emq_job") + rows("emq_queue"), 0);
+    end();
+}
+
 static int64_t promote_due(bool *more)
 {
     struct emq__promote_req req = {P, Q, EMQ__BATCH_MAX};

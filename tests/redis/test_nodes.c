@@ -126,6 +126,25 @@ EMQ_TEST(one_add_of_queues_on_different_nodes_is_refused_before_anything_is_writ
     end_cluster(&c);
 }
 
+EMQ_TEST(a_stage_that_is_not_there_is_none_on_each_node)
+{
+    static const char *const prefixes[] = {"{a}", "{b}", "{c}", "x{d}y", "{e}"};
+    struct cluster c = start_cluster();
+    struct emq__engine *e = open_url(c.url, PATIENCE_MS);
+    struct emq__arena mem = {0};
+    emq_error err = {0};
+
+    for (size_t i = 0; i < 2 * EMQ_ARRAY_LEN(prefixes); i++) {
+        struct emq__publish_req req = {
+            .prefix = emq_cstr(prefixes[i / 2]), .stage = S("s"), .drop = i % 2};
+        struct emq__publish_res res;
+        CHECK_STATUS_ERR(e->ops->publish(e, &req, &res, &mem, &err), EMQ_NOT_FOUND, &err);
+    }
+    emq__arena_free(&mem);
+    e->ops->close(e);
+    end_cluster(&c);
+}
+
 EMQ_TEST(a_worker_waits_for_queues_on_several_nodes)
 {
     struct cluster c = start_cluster();

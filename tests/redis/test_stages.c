@@ -4,6 +4,8 @@
  */
 #include "redis/keys.h"
 
+#include <errno.h>
+
 static void stage_jobs(struct fx *t, const char *queue, size_t n)
 {
     static struct emq__add_entry en[EMQ__BATCH_MAX];
@@ -116,6 +118,43 @@ REDIS_TEST(a_private_key_and_a_dedup_id_of_something_else_hold_up_no_publication
     CHECK_DO("OK", "SET emq::emq:q:staged:gone2 x");
     CHECK_STATUS(t->e->ops->add(t->e, &req, &res, &t->mem, &t->err), EMQ_E_INVALID);
     CHECK(strstr(t->err.text, "emq::emq:q:staged:gone2"));
+}
+
+REDIS_TEST(a_publication_that_is_refused_has_not_begun)
+{
+    struct emq__publish_req req = {.prefix = FX_PREFIX, .stage = S("s")};
+    struct emq__publish_res res;
+
+    fx_unchecked(t);
+    stage_jobs(t, "q", 10);
+    stage_jobs(t, "r", 10);
+    CHECK_DO("OK", "SET emq:r:failed x");
+    CHECK_STATUS(t->e->ops->publish(t->e, &req, &res, &t->mem, &t->err), EMQ_E_INVALID);
+    CHECK_INT(t->err.native, EEXIST);
+    CHECK_STATUS(end(t, true, &res), EMQ_OK);
+    CHECK_DO("1", "DEL emq:r:failed");
+    sweep_all(t);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], 0);
+    CHECK_DO("0", "EXISTS emq::emq:q:stages emq::emq:r:stages");
+}
+
+REDIS_TEST(what_an_ended_stage_left_of_an_id_is_not_in_the_next_job_of_it)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    const struct emq__add_entry *list[] = {&en};
+    struct emq__add_req req = {.entries = list, .n = 1, .stage = S("s")};
+    struct emq__add_res res;
+    int64_t count;
+
+    en.id = S("x");
+    en.dedup.id = S("d");
+    CHECK_STATUS(FX_CALL(t, add, &req, &res), EMQ_OK);
+    CHECK_DO("2", "DEL emq::emq::stage:s emq::emq:q:stages"); /* an hour, and a sweep */
+    advance(t, 3600000);
+    stage_id(t, "x");
+    CHECK_STATUS(publish(t, &count), EMQ_OK);
+    CHECK_INT(count, 1);
+    CHECK_DO("0", "HEXISTS emq:q:x deid");
 }
 
 /* The other queue is named by what adds to it; this one's sweeps go on. */

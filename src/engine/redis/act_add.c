@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "engine/redis/admin.h"
 
 enum { WORD_MAX = 20 };
 

@@ -6,7 +6,6 @@
 #include "engine/redis/path.h"
 
 #include "base/error.h"
-#include "engine/redis/admin.h"
 
 enum { OUTCOME = 1, COUNT, NEXT, LIST, MISSED }; /* the places of its answer */
 
@@ -58,7 +57,7 @@ emq_status rd_publish(struct emq__engine *e, const struct emq__publish_req *req,
     emq_str next = {0};
     emq_status s;
 
-    for (int64_t slices = 0;; slices++) {
+    for (;;) {
         struct rd_args *a =
             rd_args_new_near(e, RD_LUA_publish, req->prefix, next.len > 0 ? next : stage, mem);
         const struct rd_reply *r;
@@ -68,7 +67,7 @@ emq_status rd_publish(struct emq__engine *e, const struct emq__publish_req *req,
         rd_arg_i64(a, req->drop);
         s = rd_eval(a, &r, err);
         if (s != EMQ_OK)
-            return slices == 0 ? s : begun(s, err);
+            return next.len == 0 ? s : begun(s, err);
         *res = (struct emq__publish_res){.now_ms = rd_i64(rd_at(r, 0)),
                                          .count = req->drop ? 0 : rd_i64(rd_at(r, COUNT))};
         next = rd_str(rd_at(r, NEXT));

@@ -11,17 +11,20 @@
 #include "base/map.h"
 #include "base/str.h"
 
+#include <errno.h>
+
 enum { WORDS_MAX = 100 };
 
-/* words: what may be names of jobs. */
-static emq_status look(const struct rd_about *about, const emq_str *words, size_t n, bool denied,
-                       const struct rd_reply **found, emq_error *err)
+/* words: what may be names of jobs. lines: at the jobs at their heads, too. */
+static emq_status look(const struct rd_about *about, const emq_str *words, size_t n, bool lines,
+                       bool denied, const struct rd_reply **found, emq_error *err)
 {
     const struct rd_reply *r = NULL;
     struct rd_args *types =
         rd_args_new(&about->e->base, RD_LUA_types, about->prefix, about->queue, about->mem);
 
     rd_arg_i64(types, denied);
+    rd_arg_i64(types, lines);
     for (size_t i = 0; i < n; i++)
         rd_arg_str(types, words[i]);
     if (types) {
@@ -45,7 +48,7 @@ static emq_status name_it(const struct rd_about *about, const struct rd_reply *f
                          "prefix, ~%.*s:* (ACL SETUSER)",
                          EMQ_STR_ARG(key), EMQ_STR_ARG(about->prefix));
     return emq__fail(
-        err, EMQ_E_INVALID, 0, about->what,
+        err, EMQ_E_INVALID, EEXIST, about->what,
         "the key \"%.*s\" is a %.*s and not a %.*s: it belongs to something else; move it "
         "away, or use another prefix",
         EMQ_STR_ARG(key), EMQ_STR_ARG(is), EMQ_STR_ARG(want));
@@ -72,7 +75,7 @@ emq_status rd_queue_looked_at(struct rd_args *a, emq_error *err)
 
     if (atomic_load(seen) == hash)
         return EMQ_OK;
-    emq_status s = look(&about, NULL, 0, false, &found, err);
+    emq_status s = look(&about, NULL, 0, false, false, &found, err);
     if (found)
         return name_it(&about, found, err);
     if (s == EMQ_OK)
@@ -92,7 +95,7 @@ bool rd_explained(const struct rd_about *about, const struct rd_cmd *of, const s
     do {
         /* Whether a key that the user may not reach is there can't be known: not of any word. */
         n = of && !said->key_denied ? rd_cmd_words(of, at, words, WORDS_MAX) : 0;
-        *s = look(about, words, n, said->key_denied, &found, err);
+        *s = look(about, words, n, n < WORDS_MAX, said->key_denied, &found, err);
         at += n;
     } while (*s == EMQ_OK && !found && n == WORDS_MAX);
     if (found)
@@ -125,7 +128,7 @@ emq_status rd_script_failed(const struct rd_args *a, const struct rd_said *said,
         return s; /* of the look */
     if (!said->wrong_type || a->n_keys == 0 || a->script == RD_LUA_types)
         return rd_error_fail(said, &rd_node_at(a->e, node)->addr, a->what, err);
-    return emq__fail(err, EMQ_E_INVALID, 0, a->what,
+    return emq__fail(err, EMQ_E_INVALID, EEXIST, a->what,
                      "a key of the queue \"%.*s\" under the prefix \"%.*s\" belongs to something "
                      "else: %.*s",
                      EMQ_STR_ARG(a->queue), EMQ_STR_ARG(a->prefix), EMQ_STR_ARG(said->text));

@@ -214,7 +214,7 @@ static emq_status ranks_read(struct sq_tx *tx, const struct sq_stage *stage, boo
 }
 
 /* What was obliterated since it was staged. */
-static emq_status find_gone(struct sq_tx *tx, const struct publish *p, const struct sq_stage *stage,
+static emq_status find_gone(struct sq_tx *tx, const struct publish *p, struct sq_stage *stage,
                             emq_error *err)
 {
     static const struct emq__added gone = {.outcome = EMQ_NOT_FOUND};
@@ -225,6 +225,7 @@ static emq_status find_gone(struct sq_tx *tx, const struct publish *p, const str
 
     if (s != EMQ_OK || left == stage->jobs)
         return s;
+    stage->eager = true; /* its counts may be wrong: an obliteration goes in slices */
     bool *there = emq__arena_zalloc(&mem, (size_t)stage->jobs, sizeof *there);
     s = there ? ranks_read(tx, stage, there, err) : no_memory(err);
     for (int64_t i = 0; s == EMQ_OK && i < stage->jobs; i++)

@@ -232,7 +232,8 @@ local function read_entries(at)
   end
 end
 
--- Is one of the ids in use, by a job or by a stage? One key more says whether there are stages at all.
+-- Is one of the ids in use, by a job or by a stage? One key more says whether there are stages at all; what an
+-- ended one left is no matter but to another stage.
 local function any_in_use()
   local all = n
   for _, q in pairs(queues) do
@@ -243,7 +244,7 @@ local function any_in_use()
   for i = all, n + 1, -1 do
     keys[i] = nil
   end
-  if not found then
+  if not found and not stage then
     return false
   end
   local staged = {}

@@ -27,12 +27,12 @@ local stays = c.kind == CANCEL and state == ACTIVE or
 local comes_by_again = (c.kind == DELAY or c.kind == PRIORITY_OF) and not stays
 local CHANGED_MAX, LOOK = 100, 100
 local q = queue(B)
-sound(q)
 
 local stored = receipt_find(session, seq, "bulk")
 if stored and (stored.err or stored[2] > slices_done) then
   return stored
 end
+sound(q)
 
 -- Begins behind the job that the last slice left, or `after`.
 if slices_done == 0 then

@@ -40,12 +40,10 @@ end
 
 local q = queue(B)
 sound(q)
-for i = first + before, #ARGV do
-  sound_around(q, ARGV[i], c.kind)
-end
 
 -- nil: not in this slice.
 local function change_one(id)
+  sound_around(q, id, c.kind)
   local state = job_state(q, id)
   local kept = state and keeps(q, id, c.kind)
   if not state then

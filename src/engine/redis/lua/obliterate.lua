@@ -60,7 +60,7 @@ local function remove_jobs()
   local room = most
   for _, name in ipairs(STATES) do
     while room > 0 and call("EXISTS", B .. name) == 1 do
-      local could, ids = pcall(cut, name, room)
+      local could, ids = where_sound(cut, name, room)
       if not could and room < most then
         return -- the next slice says why
       elseif not could then

@@ -7,7 +7,7 @@
 -- ARGV[8]    1 = drop
 -- reply      {now_ms, outcome, count, what the next call is to name or "" if that was all, the list of what was
 --            not published, how many those are}
--- calls      36, 90, 630 for 1, 10, 100 jobs; 18, 36, 216 when they are dropped (19, 11 a queue, and 6 a job, 4 of one
+-- calls      37, 91, 631 for 1, 10, 100 jobs; 18, 36, 216 when they are dropped (20, 11 a queue, and 6 a job, 4 of one
 --            whose events the stream has no room for; 2 more for a slice with jobs that are not published)
 
 --@include lib/receipt.lua
@@ -23,13 +23,19 @@ local reply = {now_ms, NOT_FOUND, 0, "", "", 0}
 if pub == "" then
   local born = string.match(call("LINDEX", stage, "0") or "", "^b(%d+)$")
   if born then
+    if ARGV[8] == "0" then
+      sound_records(call("LRANGE", stage, "1", num(PUBLISH_SLICE)))
+    end
     pub = stage .. ":" .. born
     call("RENAME", stage, pub)
     call("DEL", pub .. ":missed") -- of one that began in the same microsecond
     call("LSET", pub, "0", (ARGV[8] == "1" and "d" or "c") .. born .. " 0 0 0")
   end
 end
-local published, finished, jobs = publish_slice(pub)
+local published, finished, jobs
+if pub ~= "" then
+  published, finished, jobs = publish_slice(pub)
+end
 if published then
   save()
   reply = {now_ms, OK, published, finished and "" or pub, pub .. ":missed", jobs - published}

@@ -53,7 +53,7 @@ local function ended(ids)
     if not v[1] and not v[2] then
       gone[#gone + 1] = id
     elseif h.token or first and first <= now_ms - LOOK_MS then
-      out[#out + 1] = pcall(sound_parent, h) and {id = id, h = h} or nil -- else when its parent's queue can be written to
+      out[#out + 1] = where_sound(sound_parent, h) and {id = id, h = h} or nil -- else when its parent's queue can be written to
     else
       waits[#waits + 1] = id
       waits[#waits + 1] = (first and num(first) or look_ms) .. " " .. (v[2] or "")
@@ -112,15 +112,12 @@ local function drop_expired(state)
 end
 
 -- Goes on with a publication whose publisher may be gone. Answers whether there is more of it, or another one.
-local function go_on_publishing()
+local function go_on_publishing(stages)
   local could, went_on, finished = true, nil, nil
-  for _, field in ipairs(call("HKEYS", X .. "stages")) do
+  for _, field in ipairs(stages) do
     local born, stage = string.match(field, "^(%d+) (.*)$")
     if not went_on then
-      could, went_on, finished = pcall(publish_slice, stage .. ":" .. born)
-      if not could and not is_unsound(went_on) then
-        error(went_on, 0)
-      end
+      could, went_on, finished = where_sound(publish_slice, stage .. ":" .. born)
       went_on = could and went_on -- one of its queues may have a key of something else
     elseif call("EXISTS", stage .. ":" .. born) == 1 then
       finished = false
@@ -133,6 +130,7 @@ local function go_on_publishing()
 end
 
 sound(q)
+local stages = call("HKEYS", X .. "stages")
 local ids, from, more = window()
 local out, waits = ended(ids)
 finish_flush(q)
@@ -141,7 +139,7 @@ if call("SET", X .. "trim", "1", "PX", 1000, "NX") then
   drop_expired(FAILED)
 end
 
-more = go_on_publishing() or more
+more = go_on_publishing(stages) or more
 local left = #out - tonumber(ARGV[7])
 if left > 0 then
   more = true

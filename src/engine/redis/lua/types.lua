@@ -1,10 +1,11 @@
 -- types: which key of a queue belongs to something else
 -- KEYS[1]    the queue's meta key
 -- ARGV[4]    1 = a key that the user may not look at counts, too
--- ARGV[5..]  words, of which some are ids of jobs, or dedup ids, whose keys are looked at as well
+-- ARGV[5]    1 = the jobs at the heads of the lines are looked at
+-- ARGV[6..]  words, of which some are ids of jobs, or dedup ids, whose keys are looked at as well
 -- reply      {now_ms, key, what it holds, "" = the user may not look, what it should hold}, or {now_ms}
--- calls      24; with words 2 more, 13 for each of them, of 50 active jobs and of 50 in line, and 24 for each
---            other queue in which one of these has its parent or children
+-- calls      24; 2 more for the lines, 13 for each word and each of 50 active jobs and of 50 in line, and 24 for each
+--            other queue in which one of these has its parent or some of its children
 --@include lib/base.lua
 local KINDS = {
     string = {"id", "pc", "limiter", "stalled-check"},
@@ -46,13 +47,14 @@ local function look_at_queue(b, x)
     return look(x .. "stages", "hash")
 end
 
--- The queues of its parent, which its end writes to, too, and of its children, which may go with it.
+-- The queues of its parent, which its end writes to, too, and of its children, which may go with it: of some, since
+-- those of a queue are many.
 local function look_at_family(id)
-    local keys = {try("HGET", B .. id, "parentKey")}
-    for side, command in pairs({dependencies = "SMEMBERS", processed = "HKEYS"}) do
-        for _, child in ipairs(try(command, B .. id .. ":" .. side)) do
-            keys[#keys + 1] = child
-        end
+    local keys = try("SRANDMEMBER", B .. id .. ":dependencies", "100")
+    keys[#keys + 1] = try("HGET", B .. id, "parentKey")
+    local done = try("HSCAN", B .. id .. ":processed", "0", "COUNT", "100")[2] or {}
+    for i = 1, #done, 2 do
+        keys[#keys + 1] = done[i]
     end
     for _, key in ipairs(keys) do
         local b, x = string.match(type(key) == "string" and key or "", "^((.*):[^:]*:)[^:]*$")
@@ -89,8 +91,8 @@ local function look_at_jobs(ids)
     end
 end
 
-local found = look_at_queue(B, X) or look_at_jobs({unpack(ARGV, 5)})
-if not found and (ARGV[4] == "1" or ARGV[5]) then
+local found = look_at_queue(B, X) or look_at_jobs({unpack(ARGV, 6)})
+if not found and ARGV[5] == "1" then
     found = look_at_jobs(try("LRANGE", B .. "active", "0", "49")) or look_at_jobs(try("LRANGE", B .. "wait", "-50", "-1"))
 end
 return found or {now_ms}

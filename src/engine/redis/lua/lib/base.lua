@@ -115,6 +115,17 @@ local function count(q, name, n)
   plus[name] = (plus[name] or 0) + (n or 1)
 end
 
+-- f(...), of what is only to be done where no key belongs to something else, and raises before it writes. Answers
+-- whether it was done, and what f answers.
+local function where_sound(f, ...)
+  local out = {pcall(f, ...)}
+  local text = not out[1] and (type(out[2]) == "table" and out[2].err or out[2])
+  if text and not (string.find(text, "WRONGTYPE", 1, true) or string.find(text, "not an integer", 1, true)) then
+    error(out[2], 0)
+  end
+  return unpack(out, 1, 4)
+end
+
 -- How many there are, for who has written already; of a key of another type: some.
 local function some(command, key)
   local n = try(command, key)

@@ -116,7 +116,7 @@ local function ends(q)
     if e.refused == LOST then
       rare().history(q, e.id, "refused", e.token, "settle")
     end
-    local known, state = pcall(rare().state_of, q, e.id) -- other entries have been settled
+    local known, state = where_sound(rare().state_of, q, e.id) -- other entries have been settled
     return e.refused, known and state or 0
   end
 

@@ -8,7 +8,7 @@
 local function failed_leaves(q, id)
   local h = try_record("HMGET", q.b .. id, "parentKey", "parent")
   h = {parentKey = h[1], parent = h[2]}
-  if pcall(sound_parent, h) then
+  if where_sound(sound_parent, h) then
     child_removed(q.b .. id, h)
   end
 end

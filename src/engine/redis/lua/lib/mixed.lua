@@ -122,7 +122,7 @@ local function mixed(q, t, line)
   end
 
   while n > 0 and t.passed < PASS_MAX and t.bytes < BYTES_MAX do
-    if not go_on(#t.jobs + t.deferred > 0, choose) then
+    if not go_on(has_acted(t), choose) then
       return
     end
     call_list(active, "LPUSH", q.b .. "active")

@@ -44,7 +44,7 @@ local function publish_record(q, record, mark, drop, tell)
   end
   local key, staged = q.b .. j.id, q.x .. "staged:" .. j.id
   if try_record("HGET", staged, "emq:stage") ~= mark then
-    return NOT_FOUND, 0, ""
+    return drop and OK or NOT_FOUND, 0, ""
   elseif drop or call("RENAMENX", staged, key) == 0 then
     call("DEL", staged)
     if drop then
@@ -67,6 +67,15 @@ local function publish_record(q, record, mark, drop, tell)
   return OK
 end
 
+-- The queues of the records are looked at, see lib/sound.lua.
+local function sound_records(records)
+  for _, record in ipairs(records) do
+    if string.sub(record, 1, 1) == "q" then
+      sound(queue(string.sub(record, 2)))
+    end
+  end
+end
+
 -- Answers how many jobs have been published, whether that was the end, and how many there were; nil: there is no
 -- such list.
 local function publish_slice(pub)
@@ -81,18 +90,13 @@ local function publish_slice(pub)
   if total == 0 then
     return n, true, jobs
   end
-  for i = 1, #records do
-    if string.sub(records[i], 1, 1) == "q" then
-      q = queue(string.sub(records[i], 2))
-      left[q] = left[q] or tonumber(call("HGET", q.x .. "stages", field) or 0)
-      if how ~= "d" then
-        sound(q)
-      end
-    end
+  if how == "c" then
+    sound_records(records)
   end
   for i = 1, #records do
     if string.sub(records[i], 1, 1) == "q" then
       q = queue(string.sub(records[i], 2))
+      left[q] = left[q] or tonumber(call("HGET", q.x .. "stages", field) or 0)
     else
       left[q] = left[q] - 1
       local outcome, state, id = publish_record(q, records[i], born .. " " .. num(tonumber(ahead) + i) .. " " .. stage,

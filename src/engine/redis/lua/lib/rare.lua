@@ -67,7 +67,7 @@ local function rare()
     last_token = last_token, in_active = in_active, state_of = state_of, history = history,
     place_delayed = place_delayed, limit_open = limit_open, limit_close = limit_close,
     taken_again = taken_again, sound = sound, sound_parent = sound_parent, sound_dedup = sound_dedup,
-    is_unsound = is_unsound, stage_lives = stage_lives, stage_of = stage_of,
+    stage_lives = stage_lives, stage_of = stage_of,
     AT_MOST_ONCE = TEXT_AT_MOST_ONCE, DAMAGED = TEXT_DAMAGED, CANCELLED = TEXT_CANCELLED,
   }
   return RARE

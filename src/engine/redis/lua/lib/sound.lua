@@ -29,9 +29,3 @@ local function sound(q, ...)
     end
   end
 end
-
--- Whether it is what was raised since a key belongs to something else.
-local function is_unsound(raised)
-  local text = type(raised) == "table" and raised.err or raised
-  return string.find(text, "WRONGTYPE", 1, true) or string.find(text, "not an integer", 1, true)
-end

@@ -51,11 +51,12 @@ local function go_on(behind, f, ...)
   if not behind then
     return f(...)
   end
-  local done, r = pcall(f, ...)
-  if not done and not rare().is_unsound(r) then
-    error(r, 0)
-  end
+  local done, r = where_sound(f, ...)
   return done and r or nil
+end
+
+local function has_acted(t)
+  return #t.jobs + t.deferred + t.promoted > 0
 end
 
 --@include lib/mixed.lua
@@ -165,6 +166,7 @@ end
 -- token, ""}, the record as it is now.
 local function take(q, t)
   t.jobs, t.passed, t.bytes, t.deferred, t.empty, t.used, t.limit, t.active = {}, 0, 0, 0, 0, 0, 0, 0
+  t.promoted = 0
   t.lock_text, t.held = t.lock_ms, t.mode .. " " .. now_text .. " "
   if t.max ~= "0" or q.max > 0 then
     rare().limit_open(q, t)
@@ -174,14 +176,14 @@ local function take(q, t)
   end
   local due = delayed_head(q)
   if due > 0 and due < now_ms + 1 then
-    due = select(2, rare().promote_due(q, 1000))
+    t.promoted, due = rare().promote_due(q, 1000)
   end
   if not q.paused then
     repeat
       q.entered, t.empty = false, 0
-      take_line(q, t, WAITING)
+      go_on(has_acted(t), take_line, q, t, WAITING)
       if not q.entered then
-        go_on(#t.jobs + t.deferred > 0, take_line, q, t, PRIORITIZED)
+        go_on(has_acted(t), take_line, q, t, PRIORITIZED)
       end
     until not q.entered
   end
