@@ -372,10 +372,15 @@ const struct cli_verb cli_verb_add = {
         "timestamp\n"
         "milliseconds since 1970. A line without text and data stores 0 bytes. The whole file is "
         "checked\n"
-        "first; prints how many were added. A batch of more than 1,000 jobs that is killed adds "
-        "none, "
-        "but\n"
-        "holds its ids for an hour: who brings one is told to try again (75).",
+        "first; prints how many were added. A batch of more than 1,000 jobs that is killed before "
+        "it "
+        "is\n"
+        "published adds none, but holds its ids for an hour: who brings one is told to try again "
+        "(75). On a\n"
+        "server, which publishes a thousand at a time, one that is killed in between comes to be "
+        "as "
+        "a whole\n"
+        "with the next sweep of its queue: that of a worker, or emq sweep, within a week.",
     .options = add_table,
     .options_size = sizeof(struct add_options),
     .min_words = 1,

@@ -90,10 +90,11 @@ static emq_status read_text(const struct emq__asked_file *f, size_t *left, emq_s
         emq__exit_failed(r, out, "the effect \"%s %.300s\" was not done: %s",
                          f->sql ? "sql" : "redis", f->name.ptr,
                          native == EINVAL ? "not a file" : strerrordesc_np(native));
-    else if (b.failed == EMQ_E_INVALID)
+    else if (b.failed == EMQ_E_INVALID) {
         emq__exit_failed(r, out, "its effect was not done: its files have more than %d bytes",
                          BYTES_MAX);
-    else if (!b.failed)
+        out->kind = EMQ__EXEC_FAIL; /* as all that would be refused again */
+    } else if (!b.failed)
         *text = emq__arena_str(&out->mem, emq__buf_view(&b));
     bool no_memory = native == 0 && b.failed != EMQ_E_INVALID && !text->ptr;
     *left -= b.len;

@@ -120,6 +120,23 @@ REDIS_TEST(a_private_key_and_a_dedup_id_of_something_else_hold_up_no_publication
     CHECK(strstr(t->err.text, "emq::emq:q:staged:gone2"));
 }
 
+REDIS_TEST(what_is_left_of_a_publication_whose_publisher_died_waits_a_week_for_a_sweep)
+{
+    static const char *const keys[] = {"emq::emq:q:staged:1", "emq::emq:q:staged:1500",
+                                       "emq::emq:q:stages"};
+    enum { DAY_MS = 24 * 60 * 60 * 1000 };
+
+    fx_unchecked(t);
+    stage_jobs(t, "q", EMQ__BATCH_MAX);
+    stage_jobs(t, "q", EMQ__BATCH_MAX);
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(keys); i++)
+        CHECK(strtoll(DO("PTTL %s", keys[i]), NULL, 10) > 6 * (int64_t)DAY_MS);
+    begin_to_publish(t);
+    CHECK(sweep(t, "q", 3).more);
+    CHECK(strtoll(DO("PTTL emq::emq:q:staged:1500"), NULL, 10) > 6 * (int64_t)DAY_MS);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], EMQ__BATCH_MAX - 1);
+}
+
 REDIS_TEST(a_publication_that_is_refused_has_not_begun)
 {
     struct emq__publish_req req = {.prefix = FX_PREFIX, .stage = S("s")};

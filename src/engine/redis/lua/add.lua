@@ -147,7 +147,7 @@ local function others()
     j["emq:stage"] = began .. " " .. num(ahead + #records) .. " " .. stage
     j.key = q.x .. "staged:" .. j.id
     rare().store(q, j)
-    call("PEXPIRE", j.key, "86400000")
+    call("PEXPIRE", j.key, "604800000")
     if j.delay > 0 or j.priority > 0 or j.lifo or j.dedup or j.parentKey then
       records[#records + 1] = "+" .. cmsgpack.pack({j.id, j.name, j.timestamp, j.delay, j.priority, j.lifo or false,
                                                     j.dedup or false, j.parentKey or false})
@@ -341,7 +341,7 @@ if stage then
   for _, q in pairs(queues) do
     if q.staged then
       call("HINCRBY", q.x .. "stages", began .. " " .. stage, num(q.staged))
-      call("PEXPIRE", q.x .. "stages", "86400000")
+      call("PEXPIRE", q.x .. "stages", "604800000")
     end
   end
 end

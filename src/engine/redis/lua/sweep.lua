@@ -119,7 +119,7 @@ local function go_on_publishing(stages)
     if not went_on then
       could, went_on, finished = where_sound(publish_slice, stage .. ":" .. born)
       went_on = could and went_on -- one of its queues may have a key of something else
-    elseif call("EXISTS", stage .. ":" .. born) == 1 then
+    elseif call("LLEN", stage .. ":" .. born) > 1 then -- 1: it has ended, and another of its name began then
       finished = false
     end
     if could and not went_on and call("LINDEX", stage, "0") ~= "b" .. born then

@@ -116,10 +116,10 @@ local function publish_slice(pub)
     call("LPUSH", pub, "q" .. q.b)
   end
   call("LPUSH", pub, how .. born .. " " .. num(n) .. " " .. num(jobs) .. " " .. num(tonumber(ahead) + #records - 1))
-  call("PEXPIRE", pub, finished and "1200000" or "86400000")
+  call("PEXPIRE", pub, finished and "1200000" or "604800000")
   if jobs > n then
     call_list(missed, "RPUSH", pub .. ":missed")
-    call("PEXPIRE", pub .. ":missed", finished and "1200000" or "86400000")
+    call("PEXPIRE", pub .. ":missed", finished and "1200000" or "604800000")
   end
   for of, jobs in pairs(left) do
     if finished or jobs <= 0 then
