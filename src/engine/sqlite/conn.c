@@ -281,6 +281,7 @@ emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *e
 
     for (int i = 0; i < TRIES; i++) {
         emq_status st = EMQ_OK;
+        emq_error e = {0};
         const char *notice = NULL;
         if (set_good(s)) {
             if (c->db)
@@ -294,13 +295,18 @@ emq_status sq_conn_ready(struct sq *s, struct sq_conn *c, int sync, emq_error *e
         sq_set_leave(s);
         (void)pthread_rwlock_wrlock(&s->set_lock);
         if (!set_good(s))
-            st = open_set(s, c, sync, &notice, err);
+            st = open_set(s, c, sync, &notice, &e);
         (void)pthread_rwlock_unlock(&s->set_lock);
         if (notice) /* now that no lock is held */
             emq__log_write(&s->log, EMQ_LOG_WARN, "'%s': %s", s->file.path, notice);
         sq_set_enter(s);
-        if (st != EMQ_OK)
+        if (st == EMQ_E_STORE && e.native == ENOENT && i + 1 < TRIES)
+            continue; /* another program deleted the log just then */
+        if (st != EMQ_OK) {
+            if (err)
+                *err = e;
             return st;
+        }
     }
     return emq__fail(err, EMQ_E_BUSY, 0, "open",
                      "'%s' is replaced again and again by another program", s->file.path);

@@ -209,6 +209,19 @@ static void cut_off(struct sq_op *list, struct sq_op **rest)
     *rest = list;
 }
 
+/* What another program wrote over or deleted while our locks were lost reads as damage, and is none. */
+static bool is_mixture(struct sq *s, const struct sq_op *list)
+{
+    bool damaged = false;
+
+    for (const struct sq_op *op = list; op; op = op->next)
+        damaged = damaged || op->status == EMQ_E_CORRUPT;
+    if (!damaged || (sq_write_locked(s) && sq_file_same(&s->file)))
+        return false;
+    atomic_store(&s->stale, true);
+    return true;
+}
+
 /* Runs `list` in one transaction. What does not fit its time is cut off into *rest. */
 static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op *list,
                          struct sq_rings *rings, struct sq_op **rest)
@@ -230,6 +243,8 @@ static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op
         good = good || !emq__is_failure(op->status);
         if (whole_gone(c) && !alone)
             return RAN_APART;
+        if (whole_gone(c) && is_mixture(s, list))
+            return RAN_AGAIN;
         if (whole_gone(c))
             return op->status == EMQ_E_FULL ? RAN_FULL : RAN;
         if (op->next && sq_monotonic_us() > stop_us) {
@@ -238,8 +253,9 @@ static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op
         }
     }
     if (!good) {
+        again = is_mixture(s, list);
         rollback(c);
-        return alone && list->status == EMQ_E_FULL ? RAN_FULL : RAN;
+        return again ? RAN_AGAIN : alone && list->status == EMQ_E_FULL ? RAN_FULL : RAN;
     }
     atomic_fetch_add(&s->n_commits, 1);
     if (commit(s, c, &again, &e) != EMQ_OK)
