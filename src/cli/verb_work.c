@@ -230,8 +230,8 @@ static int work(struct cli *cli, const emq_worker_opts *opts, struct end *end,
     if (signals < 0)
         return cli_error(cli, CLI_AGAIN, "signalfd: %s", strerror(errno));
     emq_status s = emq_worker_start(&w, cli->client, opts, &err);
-    if (s == EMQ_E_INVALID &&
-        err.native) { /* the system's reason why the program can't be started */
+    /* The system's reason why the program can't be started; EEXIST is the store's own. */
+    if (s == EMQ_E_INVALID && err.native && err.native != EEXIST) {
         close(signals);
         return cli_error(cli, CLI_CONFIG, "%s", err.text);
     }
