@@ -235,7 +235,7 @@ static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op
         if (e.status == EMQ_E_BUSY)
             cut_off(cut_patient(list), rest);
         fail_ops(list, &e, false);
-        return RAN;
+        return is_mixture(s, list) ? RAN_AGAIN : RAN;
     }
     int64_t stop_us = sq_monotonic_us() + BATCH_US;
     for (struct sq_op *op = list; op; op = op->next) {
