@@ -45,8 +45,8 @@ EMQ_TEST(a_handler_that_burns_the_cpu_keeps_its_lock_on_a_loaded_host)
     struct bench *b = bench_open("q");
     struct load l;
 
-    b->o.o.lock_ms = 1000;
-    wf_add(&b->f, "q", "a", "burn 4000");
+    b->o.o.lock_ms = 4000; /* longer than a host may stand still as a whole */
+    wf_add(&b->f, "q", "a", "burn 10000");
     emq_worker *one = wf_start(&b->f, &b->o);
     WAIT_FOR(b->p.running == 1);
     emq_worker *two = wf_start(&b->f, &b->o);

@@ -212,9 +212,10 @@ static emq_status open_set(struct sq *s, struct sq_conn *c, int sync, const char
     bool rescue = s->set_up && sq_file_db_same(&s->file);
 
     if (s->set_up)
-        *notice = atomic_load(&s->stale) ? "locks were lost or a sync failed; opened anew"
-                  : rescue               ? "its log was deleted by another program; opened anew"
-                                         : "it was replaced by another program; opened anew";
+        *notice = atomic_load(&s->stale)
+                      ? "locks were lost, a sync failed or it read as damaged; opened anew"
+                  : rescue ? "its log was deleted by another program; opened anew"
+                           : "it was replaced by another program; opened anew";
     if (rescue && !atomic_load(&s->stale) && s->group.conn.db)
         sq_checkpoint_rescue(&s->group.conn);
     if (!looked(s, c))

@@ -209,17 +209,17 @@ static void cut_off(struct sq_op *list, struct sq_op **rest)
     *rest = list;
 }
 
-/* What another program wrote over or deleted while our locks were lost reads as damage, and is none. */
-static bool is_mixture(struct sq *s, const struct sq_op *list)
+/* What another program wrote over or deleted while our locks were lost reads as damage, and is none on a fresh
+ * connection. */
+static bool look_anew(struct sq *s, const struct sq_op *list)
 {
     bool damaged = false;
 
     for (const struct sq_op *op = list; op; op = op->next)
         damaged = damaged || op->status == EMQ_E_CORRUPT;
-    if (!damaged || (sq_write_locked(s) && sq_file_same(&s->file)))
-        return false;
-    atomic_store(&s->stale, true);
-    return true;
+    if (damaged)
+        atomic_store(&s->stale, true);
+    return damaged;
 }
 
 /* Runs `list` in one transaction. What does not fit its time is cut off into *rest. */
@@ -235,7 +235,7 @@ static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op
         if (e.status == EMQ_E_BUSY)
             cut_off(cut_patient(list), rest);
         fail_ops(list, &e, false);
-        return is_mixture(s, list) ? RAN_AGAIN : RAN;
+        return look_anew(s, list) ? RAN_AGAIN : RAN;
     }
     int64_t stop_us = sq_monotonic_us() + BATCH_US;
     for (struct sq_op *op = list; op; op = op->next) {
@@ -243,7 +243,7 @@ static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op
         good = good || !emq__is_failure(op->status);
         if (whole_gone(c) && !alone)
             return RAN_APART;
-        if (whole_gone(c) && is_mixture(s, list))
+        if (whole_gone(c) && look_anew(s, list))
             return RAN_AGAIN;
         if (whole_gone(c))
             return op->status == EMQ_E_FULL ? RAN_FULL : RAN;
@@ -253,7 +253,7 @@ static enum ran run_once(struct sq *s, struct sq_conn *c, int sync, struct sq_op
         }
     }
     if (!good) {
-        again = is_mixture(s, list);
+        again = look_anew(s, list);
         rollback(c);
         return again ? RAN_AGAIN : alone && list->status == EMQ_E_FULL ? RAN_FULL : RAN;
     }
