@@ -137,6 +137,118 @@ REDIS_TEST(what_is_left_of_a_publication_whose_publisher_died_waits_a_week_for_a
     CHECK_INT(stats(t, "q").count[EMQ_WAITING], EMQ__BATCH_MAX - 1);
 }
 
+/* 2,000 jobs of a batch of 3,000 are there, and its publisher is gone. */
+static void publish_in_part(struct fx *t)
+{
+    fx_unchecked(t);
+    for (int i = 0; i < 3; i++)
+        stage_jobs(t, "q", EMQ__BATCH_MAX);
+    begin_to_publish(t);
+    CHECK(sweep(t, "q", 3).more);
+    CHECK(sweep(t, "q", 3).more);
+    CHECK_DO("1", "HEXISTS emq:q:meta emq:pub");
+}
+
+static void published(struct fx *t, int64_t jobs)
+{
+    struct emq__stats_res s = stats(t, "q");
+
+    CHECK_INT(s.totals.added, jobs);
+    CHECK_INT(s.count[EMQ_WAITING] + s.count[EMQ_ACTIVE] + s.count[EMQ_COMPLETED_STATE], jobs);
+    CHECK_DO("0", "EXISTS emq::emq:q:stages");
+    (void)take_n(t, "q", 1);
+    CHECK_DO("0", "HEXISTS emq:q:meta emq:pub");
+}
+
+REDIS_TEST(whoever_adds_goes_on_with_a_publication_whose_publisher_died)
+{
+    publish_in_part(t);
+    for (int i = 0; i < 2; i++)
+        must_add(t, "q", "x");
+    published(t, 3 * EMQ__BATCH_MAX + 2);
+}
+
+REDIS_TEST(whoever_takes_goes_on_with_a_publication_whose_publisher_died)
+{
+    publish_in_part(t);
+    for (int i = 0; i < 11; i++)
+        CHECK_INT(take_n(t, "q", 1).n, 1);
+    published(t, 3 * EMQ__BATCH_MAX);
+}
+
+REDIS_TEST(whoever_settles_goes_on_with_a_publication_whose_publisher_died)
+{
+    struct emq__taken taken;
+
+    publish_in_part(t);
+    taken = take_n(t, "q", 10);
+    for (size_t i = 0; i < taken.n; i++)
+        settle_ok(t, taken.jobs[i]);
+    published(t, 3 * EMQ__BATCH_MAX);
+}
+
+REDIS_TEST(a_batch_added_again_finds_its_jobs_there_when_its_publisher_died)
+{
+    struct emq__add_entry en = fx_entry("q", "x");
+    char ids[1002][8];
+
+    fx_unchecked(t);
+    for (int i = 0; i < 1002; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "b%d", i);
+        stage_id(t, ids[i]);
+    }
+    begin_to_publish(t);
+    CHECK(sweep(t, "q", 3).more);
+    CHECK(sweep(t, "q", 3).more);
+    en.id = emq_cstr(ids[1001]);
+    CHECK_STATUS(add_entry(t, en).outcome, EMQ_DUPLICATE);
+    CHECK_STATE(t, "q", emq_cstr(ids[1001]), EMQ_WAITING);
+}
+
+REDIS_TEST(a_publication_that_a_key_of_another_queue_stops_refuses_nobody_who_comes_by)
+{
+    fx_unchecked(t);
+    stage_jobs(t, "q", EMQ__BATCH_MAX);
+    stage_jobs(t, "r", 10);
+    begin_to_publish(t);
+    CHECK(sweep(t, "q", 3).more);
+    CHECK_DO("OK", "SET emq:r:wait x");
+    must_add(t, "q", "x");
+    settle_ok(t, take_n(t, "q", 1).jobs[0]);
+    CHECK_DO("1", "HEXISTS emq:q:meta emq:pub");
+    CHECK_DO("1", "DEL emq:r:wait");
+    (void)take_n(t, "q", 1);
+    CHECK_INT(stats(t, "r").count[EMQ_WAITING], 10);
+    CHECK_DO("0", "HEXISTS emq:q:meta emq:pub");
+}
+
+static struct emq__mend_res look_at_publication(struct fx *t, bool repair)
+{
+    struct emq__suspect x = {.flaw = S("publication"), .key = S("queue ")};
+    struct emq__mend_req req = {.prefix = FX_PREFIX, .queue = S("q"), .suspect = &x, .repair = repair};
+    struct emq__mend_res res;
+
+    CHECK_STATUS(FX_CALL(t, mend, &req, &res), EMQ_OK);
+    return res;
+}
+
+REDIS_TEST(a_publication_that_rests_is_a_flaw_and_is_repaired_to_its_end)
+{
+    publish_in_part(t);
+    CHECK_INT(look_at_publication(t, false).outcome, EMQ__MEND_HEALTHY);
+    advance(t, 11000);
+    CHECK_INT(look_at_publication(t, false).outcome, EMQ__MEND_BROKEN);
+    CHECK(look_at_publication(t, false).waits);
+    for (int i = 0; i < 3; i++)
+        stage_jobs(t, "q", EMQ__BATCH_MAX); /* goes on with the first one */
+    begin_to_publish(t);
+    CHECK(sweep(t, "q", 3).more);
+    advance(t, 11000);
+    CHECK_INT(look_at_publication(t, true).outcome, EMQ__MEND_REPAIRED);
+    published(t, 6 * EMQ__BATCH_MAX);
+    CHECK_INT(look_at_publication(t, false).outcome, EMQ__MEND_HEALTHY);
+}
+
 REDIS_TEST(a_publication_that_is_refused_has_not_begun)
 {
     struct emq__publish_req req = {.prefix = FX_PREFIX, .stage = S("s")};

@@ -52,6 +52,8 @@ static const struct flaw {
     {"limiter", "the rate limit never ends", "its window begins anew"},
     {"sweeps", "the pause between two sweeps of BullMQ never ends", "it ends"},
     {"marker", "jobs wait, no marker wakes a worker for them", "it is set"},
+    {"publication", "a batch is there in part: the program that published it is gone",
+     "it is published to its end"},
     {"mark", "it is marked as stalled, but not active", "the mark is removed"},
     {"meta", "the queue has jobs, but no settings: it can't be seen", "it gets them"},
     {"setting", "a setting is no number, and does nothing: set it anew", NULL},
@@ -290,27 +292,33 @@ emq_status rd_suspects(struct emq__engine *e, const struct emq__suspects_req *re
 emq_status rd_mend(struct emq__engine *e, const struct emq__mend_req *req,
                    struct emq__mend_res *res, struct emq__arena *mem, emq_error *err)
 {
+    enum { NOW, BROKEN, LEFT }; /* the places of its answer */
+    enum { MORE = 1, NOT_NOW };
     const struct flaw *f = flaw_of(req->suspect->flaw);
     bool repair = req->repair && f && f->remedy;
     const struct rd_reply *r;
-    struct rd_args *a = rd_args_new(e, RD_LUA_mend, req->prefix, req->queue, mem);
 
     *res = (struct emq__mend_res){.outcome = EMQ__MEND_HEALTHY};
-    if (repair)
-        rd_arg_writes(a);
-    rd_arg_str(a, req->suspect->flaw);
-    rd_arg_str(a, req->suspect->id);
-    rd_arg_str(a, req->suspect->key);
-    rd_arg_i64(a, repair);
-    emq_status s = rd_eval(a, &r, err);
-    if (s != EMQ_OK)
-        return s;
-    res->now_ms = rd_i64(rd_at(r, 0));
-    if (!f || rd_i64(rd_at(r, 1)) == 0)
+    do {
+        struct rd_args *a = rd_args_new(e, RD_LUA_mend, req->prefix, req->queue, mem);
+        if (repair)
+            rd_arg_writes(a);
+        rd_arg_str(a, req->suspect->flaw);
+        rd_arg_str(a, req->suspect->id);
+        rd_arg_str(a, req->suspect->key);
+        rd_arg_i64(a, repair);
+        emq_status s = rd_eval(a, &r, err);
+        if (s != EMQ_OK)
+            return s;
+    } while (rd_i64(rd_at(r, LEFT)) == MORE);
+    res->now_ms = rd_i64(rd_at(r, NOW));
+    if (!f || rd_i64(rd_at(r, BROKEN)) == 0)
         return EMQ_OK;
+    repair = repair && rd_i64(rd_at(r, LEFT)) != NOT_NOW;
     res->outcome = repair ? EMQ__MEND_REPAIRED : EMQ__MEND_BROKEN;
     res->remedy = emq_cstr(f->remedy);
-    res->waits =
-        emq__str_is(emq_cstr(f->name), "stalled") || emq__str_is(emq_cstr(f->name), "marker");
+    res->waits = emq__str_is(req->suspect->flaw, "stalled") ||
+                 emq__str_is(req->suspect->flaw, "marker") ||
+                 emq__str_is(req->suspect->flaw, "publication");
     return EMQ_OK;
 }

@@ -21,6 +21,9 @@ local done = receipt_find(ARGV[4], ARGV[5], "add")
 if done then
   return done
 end
+if queue(ARGV[8]).publishes then -- as many as a batch may have: who adds it again finds it whole
+  rare().help_publish(queue(ARGV[8]), 1000)
+end
 
 -- A stage is a list: "b<when it began>", then "q<B>" before the jobs of a queue, then those, plain ones as
 -- "-<length of the id> <id><name>", others as "+" with what their place depends on. Its jobs carry in

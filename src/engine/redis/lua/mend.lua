@@ -5,11 +5,12 @@
 -- ARGV[6]  its key: "at <place>", "key <what is behind B>", "staged", "event <id>", "type <key>", "queue <what>", "twice",
 --          "nowhere", "counter <number>"
 -- ARGV[7]  1 = repair
--- reply    {now_ms, 1 = it is broken}
+-- reply    {now_ms, 1 = it is broken, of its repair: 1 = there is more to do, 2 = it can't be done now}
 -- calls    12, 9 more for a repair, and the search for the job in long lists
 --@include lib/flaws.lua
 --@include lib/stall.lua
 --@include lib/active.lua
+--@include lib/publish.lua
 
 local flaw, id, word, rest = ARGV[4], ARGV[5], string.match(ARGV[6], "^(%S+) ?(.*)$")
 local q, key = word ~= "type" and queue(B) or nil, B .. ARGV[5] -- meta itself may be of another type
@@ -219,6 +220,7 @@ local function drop_record()
   call("DEL", unpack(keys))
 end
 
+local left = 0
 local REPAIR = {
   ghost = function()
     leave(rest)
@@ -266,6 +268,10 @@ local REPAIR = {
   end,
   iterations = function(sid) call("HSET", B .. "repeat:" .. sid, "ic", "1") end,
   order = function() call("SET", B .. "pc", last_order()) end,
+  publication = function()
+    local more, blocked = go_on_publishing(q, call("HKEYS", X .. "stages"), PUBLISH_SLICE)
+    left = blocked and 2 or more and 1 or 0
+  end,
   mark = function() call("SREM", B .. "stalled", id) end,
   meta = function() call("HSET", B .. "meta", "opts.maxLenEvents", "10000") end,
   counter = function() call("SET", B .. "id", rest) end,
@@ -278,4 +284,4 @@ if broken and ARGV[7] == "1" and REPAIR[flaw] then
   REPAIR[flaw](about)
   save()
 end
-return {now_ms, broken and 1 or 0}
+return {now_ms, broken and 1 or 0, left}

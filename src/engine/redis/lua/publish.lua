@@ -34,7 +34,7 @@ if pub == "" then
 end
 local published, finished, jobs
 if pub ~= "" then
-  published, finished, jobs = publish_slice(pub)
+  published, finished, jobs = publish_slice(pub, PUBLISH_SLICE, true)
 end
 if published then
   save()

@@ -25,6 +25,9 @@ if done then
   end
   return done
 end
+if q.publishes then
+  q = rare().help_publish(q, 100)
+end
 
 -- By number of the entry: where it begins, id, keys, what is kept, attempts made. What is not just a
 -- completion is an entry of lib/ends.lua besides.

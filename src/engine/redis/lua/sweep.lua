@@ -111,24 +111,6 @@ local function drop_expired(state)
   count(q, "removed", #gone)
 end
 
--- Goes on with a publication whose publisher may be gone. Answers whether there is more of it, or another one.
-local function go_on_publishing(stages)
-  local could, went_on, finished = true, nil, nil
-  for _, field in ipairs(stages) do
-    local born, stage = string.match(field, "^(%d+) (.*)$")
-    if not went_on then
-      could, went_on, finished = where_sound(publish_slice, stage .. ":" .. born)
-      went_on = could and went_on -- one of its queues may have a key of something else
-    elseif call("LLEN", stage .. ":" .. born) > 1 then -- 1: it has ended, and another of its name began then
-      finished = false
-    end
-    if could and not went_on and call("LINDEX", stage, "0") ~= "b" .. born then
-      call("HDEL", X .. "stages", field) -- it ended
-    end
-  end
-  return went_on and not finished
-end
-
 sound(q)
 local stages = call("HKEYS", X .. "stages")
 local ids, from, more = window()
@@ -139,7 +121,7 @@ if call("SET", X .. "trim", "1", "PX", 1000, "NX") then
   drop_expired(FAILED)
 end
 
-more = go_on_publishing(stages) or more
+more = go_on_publishing(q, stages, PUBLISH_SLICE) or more
 local left = #out - tonumber(ARGV[7])
 if left > 0 then
   more = true

@@ -14,6 +14,9 @@ local q = queue(B)
 if done then
   return done.err and done or {now_ms, unpack(rare().taken_again(q, done[2]))}
 end
+if q.publishes then
+  q = rare().help_publish(q, 100)
+end
 local t = take_args(unpack(ARGV, 6, 12))
 local taken = take(q, t)
 finish_flush(q)

@@ -6,6 +6,7 @@
 -- Fields of ours in BullMQ's hashes, beside those of docs/protocol.md:
 --   meta  emq:fence      fence of the last hand-out
 --         emq:hist       when a history was last written to; each lives for HISTORY_MS
+--         emq:pub        when the publisher of a batch that is visible in part has last gone on with it
 --         emq:limit      the rate limit's max of the last take that had one
 --         emq:n:<total>  totals: added started completed failed retried recovered deduplicated removed
 --   job   emq:tk         last hand-out by us: "<mode> <processedOn> <token>"; it counts only while the
@@ -83,7 +84,7 @@ local function queue(b)
   end
   local m = call("HMGET", b .. "meta", "paused", "concurrency", "max", "duration", "opts.maxLenEvents",
                  "emq:fence", "emq:limit", "emq:n:added", "emq:n:started", "emq:n:completed", "emq:n:failed",
-                 "emq:n:retried", "emq:n:recovered", "emq:n:deduplicated", "emq:n:removed", "emq:hist")
+                 "emq:n:retried", "emq:n:recovered", "emq:n:deduplicated", "emq:n:removed", "emq:hist", "emq:pub")
   local cap = m[5] and tonumber(m[5]) or 10000
   cap = cap < 0 and 10000 or cap
   q = {
@@ -98,6 +99,7 @@ local function queue(b)
     cap_text = m[5] and num(cap) or "10000",
     fence = m[6] and tonumber(m[6]) or 0,
     limit = m[7],
+    publishes = m[17], -- is a batch visible in part?
     histories = m[16] and tonumber(m[16]) > now_ms - HISTORY_MS, -- may a job have a history?
     meta = m,
     totals = {added = m[8], started = m[9], completed = m[10], failed = m[11], retried = m[12], recovered = m[13],

@@ -320,6 +320,10 @@ local function flaws_of_queue()
   if waits_unmarked() then
     add("marker", "", "")
   end
+  local publishes = call("HGET", B .. "meta", "emq:pub")
+  if publishes and (tonumber(publishes) or 0) < now_ms - OVERDUE_MS then
+    add("publication", "", "")
+  end
   for i, id in ipairs(call("SMEMBERS", B .. "stalled")) do
     if i <= 1000 and not is_active(id) then
       add("mark", id, "")

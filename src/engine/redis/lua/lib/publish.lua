@@ -1,5 +1,5 @@
 -- A stage that is being published, or dropped: a slice of it at a time. Once that has begun it goes on to its end:
--- whoever began it, or the next sweep of one of its queues, takes the next slice.
+-- whoever began it, or the next add, take, settlement or sweep of one of its queues, takes the next slice.
 --
 -- The list of a stage (see add.lua) gets the name "<stage>:<when it began>", and its first member becomes
 -- "c<when it began> <jobs published> <jobs met> <how far ranks are ahead of the list>"; with a "d" all of it is
@@ -77,8 +77,8 @@ local function sound_records(records)
 end
 
 -- Answers how many jobs have been published, whether that was the end, and how many there were; nil: there is no
--- such list.
-local function publish_slice(pub)
+-- such list. most: of records; publisher: or somebody who comes by?
+local function publish_slice(pub, most, publisher)
   local how, born, published, met, ahead =
     string.match(call("LINDEX", pub, "0") or "", "^([cd])(%d+) (%d+) (%d+) (%d+)$")
   if not born then
@@ -86,7 +86,7 @@ local function publish_slice(pub)
   end
   local stage = string.sub(pub, 1, -2 - #born)
   local field, n, total, q, left = born .. " " .. stage, tonumber(published), call("LLEN", pub) - 1, nil, {}
-  local records, jobs, missed = call("LRANGE", pub, "1", num(PUBLISH_SLICE)), tonumber(met), {}
+  local records, jobs, missed = call("LRANGE", pub, "1", num(most)), tonumber(met), {}
   if total == 0 then
     return n, true, jobs
   end
@@ -112,10 +112,14 @@ local function publish_slice(pub)
   end
   local finished = total == #records
   call("LTRIM", pub, num(#records + 1), "-1")
-  if not finished then
+  local next, rank = not finished and call("LINDEX", pub, "0"), tonumber(ahead) + #records
+  if next and string.sub(next, 1, 1) ~= "q" then
     call("LPUSH", pub, "q" .. q.b)
+    rank = rank - 1
+  elseif next and how == "c" then -- who comes by there goes on, too
+    try("HSET", string.sub(next, 2) .. "meta", "emq:pub", now_text)
   end
-  call("LPUSH", pub, how .. born .. " " .. num(n) .. " " .. num(jobs) .. " " .. num(tonumber(ahead) + #records - 1))
+  call("LPUSH", pub, how .. born .. " " .. num(n) .. " " .. num(jobs) .. " " .. num(rank))
   call("PEXPIRE", pub, finished and "1200000" or "604800000")
   if jobs > n then
     call_list(missed, "RPUSH", pub .. ":missed")
@@ -127,6 +131,47 @@ local function publish_slice(pub)
     else
       call("HSET", of.x .. "stages", field, num(jobs))
     end
+    if how == "c" and not finished and jobs > 0 and (publisher or not of.publishes) then
+      of.changed[#of.changed + 1] = "emq:pub"
+      of.changed[#of.changed + 1] = now_text
+    end
   end
   return n, finished, jobs
+end
+
+-- Goes on with a publication of the queue whose publisher may be gone. Answers whether there is more of it, or
+-- another one, and whether one can't go on. stages: the fields of its X.."stages".
+local function go_on_publishing(q, stages, most)
+  local acted, more, blocked = false, false, false
+  for _, field in ipairs(stages) do
+    local born, stage = string.match(field, "^(%d+) (.*)$")
+    local pub, could, n, finished = stage .. ":" .. born, true, nil, true
+    if (tonumber(try_record("LLEN", pub)) or 0) > 1 then -- 1: it has ended
+      if acted then
+        finished = false
+      else
+        could, n, finished = where_sound(publish_slice, pub, most)
+        blocked = blocked or not could -- one of its queues may have a key of something else
+        acted, finished = could, finished or not n
+      end
+    end
+    more = more or could and not finished
+    if could and finished and call("LINDEX", stage, "0") ~= "b" .. born then
+      call("HDEL", q.x .. "stages", field)
+    end
+  end
+  if q.publishes and not (more or blocked) then
+    call("HDEL", q.b .. "meta", "emq:pub")
+  end
+  return more, blocked
+end
+
+-- The same for an act that comes by, before it begins. Answers the queue as it is then.
+local function help_publish(q, most)
+  go_on_publishing(q, try_record("HKEYS", q.x .. "stages"), most)
+  save()
+  for b in pairs(queues) do
+    queues[b] = nil
+  end
+  return queue(q.b)
 end

@@ -8,6 +8,7 @@ local function rare()
   end
 --@include lib/stall.lua
 --@include lib/promote.lua
+--@include lib/publish.lua
 
   -- The window of the rate limit, docs/protocol.md section 5.5. A counter without an end is none.
   local function limit_open(q, t)
@@ -67,7 +68,7 @@ local function rare()
     last_token = last_token, in_active = in_active, state_of = state_of, history = history,
     place_delayed = place_delayed, limit_open = limit_open, limit_close = limit_close,
     taken_again = taken_again, sound = sound, sound_parent = sound_parent, sound_dedup = sound_dedup,
-    stage_lives = stage_lives, stage_of = stage_of,
+    stage_lives = stage_lives, stage_of = stage_of, help_publish = help_publish,
     AT_MOST_ONCE = TEXT_AT_MOST_ONCE, DAMAGED = TEXT_DAMAGED, CANCELLED = TEXT_CANCELLED,
   }
   return RARE
