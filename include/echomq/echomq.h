@@ -299,7 +299,8 @@ typedef struct emq_new_job {
  * A failure other than E_IN_DOUBT: none was added. What was staged is dropped then, and its custom ids are free; if
  * the store can't be asked they are held for an hour, as those of a program that dies, and the error says so.
  * E_IN_DOUBT: all were added, or none, and then the ids are held for an hour. On a server a publication may also
- * have stopped in its middle: the next sweep of one of its queues goes on with it, within a week.
+ * have stopped in its middle: whoever adds to, takes from, settles in or sweeps one of its queues next, within a week,
+ * goes on with it.
  */
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add_many(emq_client *c, const emq_new_job *const *jobs,
                                                      size_t n, emq_added *const *out,

@@ -380,7 +380,7 @@ const struct cli_verb cli_verb_add = {
         "server, which publishes a thousand at a time, one that is killed in between comes to be "
         "as "
         "a whole\n"
-        "with the next sweep of its queue: that of a worker, or emq sweep, within a week.",
+        "with whoever adds to its queue, takes from it or sweeps it next, within a week.",
     .options = add_table,
     .options_size = sizeof(struct add_options),
     .min_words = 1,

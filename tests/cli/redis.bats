@@ -177,6 +177,31 @@ END
     expect 0 emq add q y
 }
 
+in_part() { [ "$(on_server hexists emq:q:meta emq:pub)" = 1 ]; }
+
+@test "a batch whose publisher is killed comes to be with the next act" {
+    needs_server
+    local i waiting
+    for i in $(seq 1 100000); do echo "{\"data\":$i}"; done >long
+    for i in 1 2 3 4 5; do # until it is killed in the middle
+        on_server flushall >/dev/null
+        emq add q --batch long >/dev/null &
+        until_true in_part
+        kill -KILL $!
+        wait $! || :
+        waiting=$(emq stats q --json | jq .waiting)
+        [ "$waiting" -eq 100000 ] || break
+    done
+    [ "$waiting" -lt 100000 ]
+    expect 0 emq take q --json
+    [ "$(emq stats q --json | jq .waiting)" -gt "$waiting" ]
+    [ "$(on_server hset emq:q:meta emq:pub 1)" = 0 ] # long ago
+    expect 1 emq fsck q --repair
+    [[ $output == *"a batch is there in part: the program that published it is gone"* ]]
+    [ "$(emq stats q --json | jq .waiting)" = 99999 ]
+    expect 0 emq fsck q
+}
+
 @test "a key of another type is named, and other queues go on" {
     needs_server
     on_server set emq:q:wait x >/dev/null

@@ -120,7 +120,7 @@ REDIS_TEST(a_private_key_and_a_dedup_id_of_something_else_hold_up_no_publication
     CHECK(strstr(t->err.text, "emq::emq:q:staged:gone2"));
 }
 
-REDIS_TEST(what_is_left_of_a_publication_whose_publisher_died_waits_a_week_for_a_sweep)
+REDIS_TEST(what_is_left_of_a_publication_whose_publisher_died_waits_for_a_week)
 {
     static const char *const keys[] = {"emq::emq:q:staged:1", "emq::emq:q:staged:1500",
                                        "emq::emq:q:stages"};
@@ -222,10 +222,23 @@ REDIS_TEST(a_publication_that_a_key_of_another_queue_stops_refuses_nobody_who_co
     CHECK_DO("0", "HEXISTS emq:q:meta emq:pub");
 }
 
+REDIS_TEST(the_queue_that_comes_next_goes_on_when_a_publisher_died_between_two_queues)
+{
+    fx_unchecked(t);
+    stage_jobs(t, "q", EMQ__BATCH_MAX - 1);
+    stage_jobs(t, "r", 10);
+    begin_to_publish(t);
+    CHECK(sweep(t, "q", 3).more);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], EMQ__BATCH_MAX - 1);
+    must_add(t, "r", "x");
+    CHECK_INT(stats(t, "r").count[EMQ_WAITING], 11);
+}
+
 static struct emq__mend_res look_at_publication(struct fx *t, bool repair)
 {
     struct emq__suspect x = {.flaw = S("publication"), .key = S("queue ")};
-    struct emq__mend_req req = {.prefix = FX_PREFIX, .queue = S("q"), .suspect = &x, .repair = repair};
+    struct emq__mend_req req = {
+        .prefix = FX_PREFIX, .queue = S("q"), .suspect = &x, .repair = repair};
     struct emq__mend_res res;
 
     CHECK_STATUS(FX_CALL(t, mend, &req, &res), EMQ_OK);
