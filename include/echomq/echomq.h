@@ -409,7 +409,8 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_take(emq_client *c, emq_str queue,
 
 /* The active jobs that are held under a worker's name, in all queues of the prefix, with their
  * tokens: to go on with, or to give back, what a take in doubt or a program that ended left behind.
- * A name that several use at once has the jobs of all.
+ * A name that several use at once has the jobs of all. On a server what was taken more than 7 days ago may be
+ * left out.
  *
  * *out: jobs, none included; end with emq_list_free(). A job's token serves emq_extend() and
  * emq_settle(), which say EMQ_LOST when the lock has gone meanwhile.

@@ -198,7 +198,8 @@ struct emq__extend_res {
     size_t n;
 };
 
-/* Active jobs whose token is of this worker ("<worker>:<fence>"). */
+/* Active jobs whose token is of this worker ("<worker>:<fence>"). On a server it is told of those that it took in
+ * the last 7 days; older ones may be left out. */
 struct emq__claims_req {
     emq_str prefix, worker;
 };

@@ -500,3 +500,15 @@ EMQ_TEST(an_encoding_that_somebody_wrote_in_another_place_is_found)
     CHECK_STR(encoding, "base64");
     emq__arena_free(&mem);
 }
+
+/* ---- what a worker holds ------------------------------------------------------------------------- */
+
+REDIS_TEST(each_take_keeps_the_queues_of_its_worker_known_for_a_week)
+{
+    must_add(t, "q", "x");
+    must_add(t, "q", "x");
+    must_take(t, "q");
+    CHECK_DO("1", "PEXPIRE emq::emq::w:w 5000");
+    must_take(t, "q");
+    CHECK(strtoll(DO("PTTL emq::emq::w:w"), NULL, 10) > 6 * 24 * 3600 * (int64_t)1000);
+}

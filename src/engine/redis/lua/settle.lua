@@ -8,8 +8,8 @@
 --            before), A administrator, E encoding of the result, R reason, T trace (a JSON string), L traces
 --            kept, D delay ms, M stalls allowed, l lifo
 -- reply      {now_ms, {outcome, state, ...} or {outcome, state, for how many}, what take answers behind now_ms or 0}
--- calls      18, 50, 320 for 1, 10, 100 completed jobs; 24, 94, 724 when as many are taken (20 and 3 a job under
---            a living lock, as many kept as may be, others active; 24 and 7 with the take; fewer for one)
+-- calls      18, 50, 320 for 1, 10, 100 completed jobs; 25, 95, 725 when as many are taken (20 and 3 a job under
+--            a living lock, as many kept as may be, others active; 25 and 7 with the take; fewer for one)
 
 --@include lib/base.lua
 local function run()

@@ -3,7 +3,7 @@
 -- ARGV[5]    sequence
 -- ARGV[6..]  count, worker, lock ms, limit max, limit ms, mode, claims key ("" = none)
 -- reply      {now_ms, paused, maxed, limited_ms, next_due_ms, deferred, {id, lock ms, record}, ...}
--- calls      13, 51, 411 for 1, 10, 100 jobs (11, and 4 a job)
+-- calls      14, 52, 412 for 1, 10, 100 jobs (12, and 4 a job)
 
 --@include lib/base.lua
 local function run()

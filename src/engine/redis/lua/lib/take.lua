@@ -193,7 +193,7 @@ local function take(q, t)
     q.changed[#q.changed + 1] = num(q.fence)
     q.wake = q.wake or t.empty < 2 -- the woken one wakes the next
     if t.index ~= "" and t.mode ~= FIRE_AND_FORGET and
-       try_record("SADD", t.index, string.match(q.b, "([^:]*):$")) == 1 then
+       tonumber(try_record("SADD", t.index, string.match(q.b, "([^:]*):$"))) then
       call("PEXPIRE", t.index, "604800000")
     end
   elseif t.empty == 2 and (tonumber(try_record("GET", q.b .. "pc")) or 2147483648) ~= 2147483648 then
