@@ -394,3 +394,25 @@ REDIS_TEST(a_batch_whose_last_entry_meets_a_dedup_key_of_something_else_adds_not
     CHECK_STATUS(act_add_three(t, &s), EMQ_OK);
     CHECK_INT(stats(t, s.queue).totals.added, before + 2);
 }
+
+REDIS_TEST(locks_are_renewed_whatever_has_become_of_a_key_of_their_queue)
+{
+    fx_unchecked(t);
+    for (size_t k = 0; k < EMQ_ARRAY_LEN(keys); k++) {
+        struct scene s = make_scene(t, k, 0);
+        struct emq__job *other = add_and_take(t, "other", fx_entry("", "x"));
+        struct foreign f = foreign_put(t, s.queue, keys[k]);
+        (void)act_end_owner(t, &s); /* meets it */
+        const struct emq__extend_entry en[] = {
+            {FX_PREFIX, s.plain->queue, s.plain->id, s.plain->token},
+            {FX_PREFIX, other->queue, other->id, other->token}};
+        const struct emq__extend_entry *list[] = {&en[0], &en[1]};
+        struct emq__extend_req req = {list, 2, FX_LOCK_MS};
+        struct emq__extend_res res;
+        CHECK_STATUS(FX_CALL(t, extend, &req, &res), EMQ_OK);
+        CHECK_STATUS(res.extended[0].outcome, EMQ_OK);
+        CHECK_STATUS(res.extended[1].outcome, EMQ_OK);
+        foreign_take_away(t, &f);
+        settle_ok(t, other);
+    }
+}

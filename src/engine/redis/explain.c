@@ -66,7 +66,8 @@ static _Atomic uint64_t *seen_of(const struct rd_args *a)
 
 emq_status rd_queue_looked_at(struct rd_args *a, emq_error *err)
 {
-    if (!a->looks || a->queue.len == 0 || a->script == RD_LUA_mend) /* which looks for itself */
+    /* mend looks for itself; a lock is renewed whatever has become of the queue's keys, or jobs in hand run twice. */
+    if (!a->looks || a->queue.len == 0 || a->script == RD_LUA_mend || a->script == RD_LUA_extend)
         return EMQ_OK;
     const struct rd_about about = {a->e, a->prefix, a->queue, a->what, a->mem};
     uint64_t hash = hash_of(a);
