@@ -306,8 +306,9 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add_many(emq_client *c, const emq_ne
                                                      size_t n, emq_added *const *out,
                                                      emq_error *err);
 /* The same; `progress` is told after each slice how many of `total` the store has: nothing of a
- * staged batch is visible before the end. From the calling thread, without a lock held. */
-typedef void (*emq_progress_fn)(size_t done, size_t total, void *user);
+ * staged batch is visible before the end. When it answers anything but 0, a staged batch is dropped: EMQ_CANCELLED,
+ * none was added. From the calling thread, without a lock held. */
+typedef int (*emq_progress_fn)(size_t done, size_t total, void *user);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add_many_watched(emq_client *c,
                                                              const emq_new_job *const *jobs,
                                                              size_t n, emq_added *const *out,

@@ -9,5 +9,9 @@
 
 /* From now on INT and TERM call emq_interrupt(). The client must live as long as the process waits. */
 void cli_interrupt_on_signals(emq_client *c);
+/* Which of them came last; 0 = none. */
+int cli_stopped_by(void);
+/* Ends the process as that signal would have. The exit code, should it be blocked. */
+int cli_end_by(int sig);
 
 #endif

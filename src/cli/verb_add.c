@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/stop.h"
 #include "cli/wait.h"
 
 #include <unistd.h>
@@ -273,10 +274,11 @@ static int batch_parse(struct cli *cli, struct batch *b, emq_str queue, emq_str 
     return CLI_OK;
 }
 
-static void show_progress(size_t done, size_t total, void *user)
+static int show_progress(size_t done, size_t total, void *user)
 {
     (void)total;
     cli_bar_step(user, (int64_t)done);
+    return cli_stopped_by();
 }
 
 static int batch_tell(const struct cli *cli, const emq_added *all, size_t n, bool must_add)
@@ -316,10 +318,15 @@ static int batch_send(struct cli *cli, struct batch *b, bool must_add)
         out[i] = &all[i];
     }
     struct cli_bar bar;
+    cli_interrupt_on_signals(cli->client);
     cli_bar_start(&bar, cli, "adding", (int64_t)b->n);
     emq_status s = emq_add_many_watched(cli->client, (const emq_new_job *const *)b->jobs, b->n, out,
                                         show_progress, &bar, &err);
     cli_bar_end(&bar);
+    if (s == EMQ_CANCELLED) {
+        cli_say(cli, "stopped by a signal; nothing was added");
+        return cli_end_by(cli_stopped_by());
+    }
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
     return batch_tell(cli, all, b->n, must_add);

@@ -281,7 +281,8 @@ static emq_status give_up(struct many *m, emq_str stage, size_t staged, emq_stat
         return s;
     dropped = emq__do_publish(m->c, &req, &res, &mem, NULL);
     emq__arena_free(&mem);
-    if (dropped == EMQ_NOT_FOUND && staged == m->n) /* the publication had begun */
+    if (dropped == EMQ_NOT_FOUND && staged == m->n &&
+        s != EMQ_CANCELLED) /* its publication had begun */
         return because(EMQ_E_IN_DOUBT, doubt, err);
     return emq__is_failure(dropped) ? because(s, none, err) : s;
 }
@@ -307,9 +308,9 @@ static emq_status add_all(struct many *m, emq_error *err)
         if (s != EMQ_OK)
             break;
         from += n;
-        if (m->progress)
-            m->progress(from, m->n, m->user);
-        if (from == m->n)
+        if (m->progress && m->progress(from, m->n, m->user) != 0 && stage.len > 0)
+            s = EMQ_CANCELLED;
+        if (s != EMQ_OK || from == m->n)
             break;
         s = make_slice(m, from, &mem, &n, err);
     }

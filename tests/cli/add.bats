@@ -209,6 +209,21 @@ staged() {
     expect 0 emq add q --id y1
 }
 
+@test "a batch that is stopped by a signal adds nothing and holds no ids" {
+    for i in $(seq 1 50000); do echo "{\"id\":\"x$i\"}"; done >long
+    emq add q first >/dev/null
+    emq add q --batch long >out 2>err &
+    until_true staged
+    kill -TERM $!
+    code=0
+    wait $! || code=$?
+    [ "$code" -eq 143 ]
+    grep -q "stopped by a signal; nothing was added" err
+    [ "$(emq stats q --json | jq .waiting)" = 1 ]
+    expect 0 emq add q --id x1
+    [ "$output" = x1 ]
+}
+
 @test "what was obliterated while a long batch was staged is not counted as added" {
     for i in $(seq 1 50000); do echo "{\"data\":$i}"; done >long
     for i in 1 2 3 4 5; do # until it comes before the publication

@@ -203,7 +203,7 @@ struct watcher {
     size_t calls, done, total;
 };
 
-static void watch_slices(size_t done, size_t total, void *user)
+static int watch_slices(size_t done, size_t total, void *user)
 {
     struct watcher *w = user;
 
@@ -212,6 +212,7 @@ static void watch_slices(size_t done, size_t total, void *user)
     w->calls++;
     w->done = done;
     w->total = total;
+    return 0;
 }
 
 EMQ_TEST(who_watches_a_long_batch_is_told_after_each_slice_and_sees_nothing_before_the_end)

@@ -38,28 +38,32 @@ static void plan(struct fixture *f, const char *act, enum emq__fault fault, int 
     f->plan = (struct fault_plan){.act = act, .fault = fault, .times = times};
 }
 
-static void second_part_fails(size_t done, size_t total, void *user)
+static int second_part_fails(size_t done, size_t total, void *user)
 {
     if (done == HALF && total == N)
         plan(user, "add", EMQ__FAULT_UNAVAIL, 1);
+    return 0;
 }
 
-static void second_part_in_doubt(size_t done, size_t total, void *user)
+static int second_part_in_doubt(size_t done, size_t total, void *user)
 {
     if (done == HALF && total == N)
         plan(user, "add", EMQ__FAULT_LOSE_REPLY, 1000000);
+    return 0;
 }
 
-static void publication_in_doubt(size_t done, size_t total, void *user)
+static int publication_in_doubt(size_t done, size_t total, void *user)
 {
     if (done == total)
         plan(user, "publish", EMQ__FAULT_LOSE_REQUEST, 1000000);
+    return 0;
 }
 
-static void publication_fails(size_t done, size_t total, void *user)
+static int publication_fails(size_t done, size_t total, void *user)
 {
     if (done == total)
         plan(user, "publish", EMQ__FAULT_UNAVAIL, 2);
+    return 0;
 }
 
 static void check_whole(struct fixture *f)
@@ -81,6 +85,25 @@ EMQ_TEST(a_batch_that_failed_half_way_can_be_added_again_at_once)
     make_batch();
     CHECK_STATUS(add_batch(&f, second_part_fails, &err), EMQ_E_UNAVAIL);
     CHECK(!strstr(err.text, "held"));
+    CHECK_INT(count_of_state(&f, EMQ_WAITING), 0);
+    check_whole(&f);
+    fixture_close(&f);
+}
+
+static int stop_after_all(size_t done, size_t total, void *user)
+{
+    (void)user;
+    return done == total;
+}
+
+EMQ_TEST(a_batch_that_its_watcher_stops_adds_nothing_and_holds_no_ids)
+{
+    struct fixture f;
+    emq_error err = {0};
+
+    fixture_open_unchecked(&f);
+    make_batch();
+    CHECK_STATUS(add_batch(&f, stop_after_all, &err), EMQ_CANCELLED);
     CHECK_INT(count_of_state(&f, EMQ_WAITING), 0);
     check_whole(&f);
     fixture_close(&f);
@@ -167,13 +190,14 @@ EMQ_TEST(a_stage_that_could_not_be_dropped_is_told)
     fixture_close(&f);
 }
 
-static void obliterate_meanwhile(size_t done, size_t total, void *user)
+static int obliterate_meanwhile(size_t done, size_t total, void *user)
 {
     struct fixture *f = user;
     int64_t n;
 
     if (done == HALF && total == N)
         CHECK_STATUS(emq_obliterate(f->c, Q, 1, &n, NULL), EMQ_OK);
+    return 0;
 }
 
 EMQ_TEST(what_was_obliterated_while_a_batch_was_staged_is_not_told_as_added)
@@ -195,16 +219,17 @@ EMQ_TEST(what_was_obliterated_while_a_batch_was_staged_is_not_told_as_added)
 }
 
 /* The owner of a dedup id comes and goes while the batch is staged; its window outlives it. */
-static void owner_meanwhile(size_t done, size_t total, void *user)
+static int owner_meanwhile(size_t done, size_t total, void *user)
 {
     struct fixture *f = user;
     emq_add_opts o = {
         .size = sizeof o, .id = S("owner"), .dedup_id = S("d"), .dedup_ttl_ms = 3600000};
 
     if (done != total)
-        return;
+        return 0;
     CHECK_STATUS(emq_add(f->c, Q, S("1"), &o, NULL, NULL), EMQ_OK);
     CHECK_STATUS(emq_cancel(f->c, Q, S("owner"), NULL, NULL), EMQ_OK);
+    return 0;
 }
 
 EMQ_TEST(what_dedup_dropped_from_a_batch_is_told_with_what_was_in_its_way_then)

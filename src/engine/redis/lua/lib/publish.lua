@@ -117,7 +117,7 @@ local function publish_slice(pub, most, publisher)
     call("LPUSH", pub, "q" .. q.b)
     rank = rank - 1
   elseif next and how == "c" then -- who comes by there goes on, too
-    try("HSET", string.sub(next, 2) .. "meta", "emq:pub", now_text)
+    try("HSETNX", string.sub(next, 2) .. "meta", "emq:pub", now_text)
   end
   call("LPUSH", pub, how .. born .. " " .. num(n) .. " " .. num(jobs) .. " " .. num(rank))
   call("PEXPIRE", pub, finished and "1200000" or "604800000")
