@@ -276,6 +276,17 @@ ENGINE_TEST(a_publication_names_each_job_whose_queue_was_obliterated_meanwhile)
     CHECK_INT(stats(t, "q").count[EMQ_WAITING], 1);
 }
 
+ENGINE_TEST(a_queue_that_has_only_a_stage_can_be_obliterated_and_its_ids_are_free)
+{
+    stage_one(t, "q", "a", "s");
+    obliterate(t, "q");
+    must_add_id(t, "q", "a");
+    struct emq__publish_res res = end(t, "s", false, EMQ_OK);
+    CHECK_INT(res.count, 0);
+    CHECK_STATUS(why(&res, 0).outcome, EMQ_NOT_FOUND);
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], 1);
+}
+
 ENGINE_TEST(a_dropped_stage_has_ended_and_its_ids_are_free)
 {
     struct emq__add_entry en = fx_entry("q", "x");

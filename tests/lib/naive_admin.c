@@ -263,7 +263,7 @@ static emq_status do_obliterate(struct naive *n, const struct emq__obliterate_re
 
     (void)mem;
     (void)err;
-    if (!q || !q->exists)
+    if (!q || !(q->exists || req->force))
         return EMQ_OK;
     if (!req->force && !nv_paused(q))
         return EMQ_WRONG_STATE;

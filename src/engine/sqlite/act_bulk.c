@@ -415,7 +415,8 @@ emq_status sq_act_obliterate(struct emq__engine *e, const struct emq__obliterate
     struct obliterate_arg a = {.req = req, .res = res, .mem = mem};
 
     *res = (struct emq__obliterate_res){.now_ms = sq_now_ms(s)};
-    emq_status st = sq_write_queue(s, req->prefix, req->queue, obliterate_fn, &a, err);
+    emq_status st = (req->force ? sq_write_unseen : sq_write_queue)(s, req->prefix, req->queue,
+                                                                    obliterate_fn, &a, err);
     if (st != EMQ_NOT_FOUND)
         return st;
     /* No such queue: unknown, or this very call has ended it before. */

@@ -226,7 +226,8 @@ struct on_queue {
     emq_str prefix, name;
     sq_queue_fn fn, early; /* early: or NULL */
     void *arg;
-    bool read; /* runs in a read transaction: a slice is not placed, only asked for */
+    bool read;   /* runs in a read transaction: a slice is not placed, only asked for */
+    bool unseen; /* also one that nobody sees: of a stage alone */
     bool again;
 };
 
@@ -237,7 +238,8 @@ static emq_status on_queue(struct sq_tx *tx, void *arg, emq_error *err)
     emq_status s;
 
     a->again = false;
-    s = sq_queue_open(tx, a->prefix, a->name, false, &q, err);
+    s = a->unseen ? sq_queue_open_unseen(tx, a->prefix, a->name, &q, err)
+                  : sq_queue_open(tx, a->prefix, a->name, false, &q, err);
     if (s == EMQ_OK && q.publishing > 0 && a->read) {
         s = a->early ? a->early(tx, &q, a->arg, err) : EMQ_EMPTY;
         a->again = s == EMQ_EMPTY;
@@ -257,16 +259,30 @@ static emq_status on_queue(struct sq_tx *tx, void *arg, emq_error *err)
     return s;
 }
 
+static emq_status write_queue(struct sq *s, struct on_queue *a, emq_error *err)
+{
+    emq_status st;
+
+    do
+        st = sq_write(s, on_queue, a, err);
+    while (st == EMQ_OK && a->again);
+    return st;
+}
+
 emq_status sq_write_queue(struct sq *s, emq_str prefix, emq_str name, sq_queue_fn fn, void *arg,
                           emq_error *err)
 {
     struct on_queue a = {.prefix = prefix, .name = name, .fn = fn, .arg = arg};
-    emq_status st;
 
-    do
-        st = sq_write(s, on_queue, &a, err);
-    while (st == EMQ_OK && a.again);
-    return st;
+    return write_queue(s, &a, err);
+}
+
+emq_status sq_write_unseen(struct sq *s, emq_str prefix, emq_str name, sq_queue_fn fn, void *arg,
+                           emq_error *err)
+{
+    struct on_queue a = {.prefix = prefix, .name = name, .fn = fn, .arg = arg, .unseen = true};
+
+    return write_queue(s, &a, err);
 }
 
 static emq_status nothing(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err)

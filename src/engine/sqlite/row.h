@@ -87,6 +87,9 @@ void sq_count(struct sq_queue *q, int state, int64_t by);
 typedef emq_status (*sq_queue_fn)(struct sq_tx *tx, struct sq_queue *q, void *arg, emq_error *err);
 emq_status sq_write_queue(struct sq *s, emq_str prefix, emq_str name, sq_queue_fn fn, void *arg,
                           emq_error *err);
+/* The write form, also of a queue that nobody sees because all it has is staged. */
+emq_status sq_write_unseen(struct sq *s, emq_str prefix, emq_str name, sq_queue_fn fn, void *arg,
+                           emq_error *err);
 emq_status sq_read_queue(struct sq *s, emq_str prefix, emq_str name, sq_queue_fn fn, void *arg,
                          emq_error *err);
 /* The read form, but as long as there are jobs out of their places `early` is run instead, before each slice.

@@ -153,7 +153,7 @@ local stored = receipt_find(session, seq, "obliterate")
 if stored and (stored.err or stored[2] > slices_done) then
   return stored
 end
-if call("EXISTS", KEYS[1]) == 0 and not any_left() then
+if call("EXISTS", KEYS[1]) == 0 and not any_left() and not (force and call("EXISTS", X .. "stages") == 1) then
   return {now_ms, 0, 0, "", 1, OK}
 end
 local outcome, gone = refusal(), false
