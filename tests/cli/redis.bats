@@ -231,6 +231,14 @@ in_part() { [ "$(on_server hexists emq:q:meta emq:pub)" = 1 ]; }
     [ "$(field .queue)" = other ]
 }
 
+@test "fsck names a dedup key of another type" {
+    needs_server
+    emq add q x >/dev/null
+    on_server lpush emq:q:de:k x >/dev/null
+    expect 1 emq fsck q
+    [ "$output" = "q: a key is of another type than it should be: de:k is a list (type): not repairable" ]
+}
+
 @test "a job whose record is a string holds up nobody, and fsck names it" {
     needs_server
     local verb i

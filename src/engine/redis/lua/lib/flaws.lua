@@ -273,6 +273,8 @@ local function flaw_of_key(rest)
   local d, next = string.match(rest, "^de:(.*)$"), string.match(rest, "^dn:(.*)$")
   if d and kind == "string" then
     return flaw_of_dedup(key, d)
+  elseif d and call("EXISTS", B .. "de:meta", B .. "de:wait") == 0 then -- else it may be of a queue of that name
+    return "type", "", rest .. " is a " .. kind
   elseif next and kind == "hash" then
     return flaw_of_kept(key, next)
   end
