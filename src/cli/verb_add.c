@@ -379,15 +379,15 @@ const struct cli_verb cli_verb_add = {
         "timestamp\n"
         "milliseconds since 1970. A line without text and data stores 0 bytes. The whole file is "
         "checked\n"
-        "first; prints how many were added. A batch of more than 1,000 jobs that is killed before "
-        "it "
+        "first; prints how many were added. INT and TERM drop a batch of more than 1,000 jobs; one "
+        "that\n"
+        "is killed before it is published adds none, but holds its ids for an hour: who brings one "
         "is\n"
-        "published adds none, but holds its ids for an hour: who brings one is told to try again "
-        "(75). On a\n"
-        "server, which publishes a thousand at a time, one that is killed in between comes to be "
-        "as "
-        "a whole\n"
-        "with whoever adds to its queue, takes from it or sweeps it next, within a week.",
+        "told to try again (75). On a server, which publishes a thousand at a time, one that is "
+        "killed\n"
+        "in between comes to be as a whole with whoever adds to its queue, takes from it or sweeps "
+        "it\n"
+        "next, within a week.",
     .options = add_table,
     .options_size = sizeof(struct add_options),
     .min_words = 1,
