@@ -114,13 +114,20 @@ static int32_t prefetch_places(const emq_worker *w, double run_us)
     return during >= w->cfg.prefetch ? w->cfg.prefetch : (int32_t)during;
 }
 
+int32_t emq__pump_capacity(emq_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    double run_us = w->run_us;
+    pthread_mutex_unlock(&w->mu);
+    return w->cfg.concurrency + prefetch_places(w, run_us);
+}
+
 int32_t emq__pump_places(emq_worker *w)
 {
     pthread_mutex_lock(&w->mu);
     int32_t used = w->n_ready + w->n_running;
-    double run_us = w->run_us;
     pthread_mutex_unlock(&w->mu);
-    int32_t places = w->cfg.concurrency + prefetch_places(w, run_us) - used - w->pump.n_failing;
+    int32_t places = emq__pump_capacity(w) - used - w->pump.n_refused;
     if (w->cfg.max_jobs > 0 && places > w->cfg.max_jobs - w->pump.handed)
         places = (int32_t)(w->cfg.max_jobs - w->pump.handed);
     return places;

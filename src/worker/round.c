@@ -10,8 +10,6 @@
 
 #include "base/error.h"
 
-#include <errno.h>
-
 enum { HARD_BACKOFF_US = 1000 * 1000, DOUBT_REFUSALS_MAX = 3, DOUBT_FAILURES = 3 };
 
 int64_t emq__backoff_jitter_ms(int32_t failures)
@@ -103,8 +101,8 @@ void emq__outcome_over(emq_worker *w, struct emq__slot *s, emq_event_kind kind, 
 
     if (m->len > 0 && kind != EMQ_EVENT_GIVEN_BACK)
         (void)emq__map_take(m, emq_job_idempotency_key(s->job));
-    if (s->complained)
-        w->pump.n_failing--;
+    if (s->refused_for)
+        emq__outcome_taken(w, s);
     emq__event(w, kind, s, text);
     emq__slot_done(s);
 }
@@ -262,36 +260,6 @@ static void back_off(emq_worker *w)
     p->failures++;
 }
 
-/* Is what was asked for to blame, or is something else in its place in the store? */
-static bool is_invalid(const emq_error *err)
-{
-    return err->status == EMQ_E_INVALID && err->native != EEXIST;
-}
-
-/* Alone, and the store can't digest it. */
-static void entry_failed(emq_worker *w, struct emq__slot *s, const emq_error *err)
-{
-    if (!s->complained) {
-        s->complained = true;
-        w->pump.n_failing++;
-        emq__event_error(w, s->q->name, "storing an outcome", err);
-    }
-    s->not_before_us = emq__mono_now().us + emq__backoff_jitter_ms(s->tries) * 1000;
-    if (!is_invalid(err) || s->converted)
-        return;
-    /* It will never be accepted as it is; the job must not run again for that. */
-    char text[sizeof err->text + 64];
-    int n = snprintf(text, sizeof text, "its outcome could not be stored: %s", err->text);
-    char *reason = n > 0 ? malloc((size_t)n + 1) : NULL;
-    if (!reason)
-        return; /* at the next try */
-    s->converted = true;
-    memcpy(reason, text, (size_t)n + 1);
-    emq__text_own(&s->out.reason, reason, (size_t)n);
-    emq__text_own(&s->out.stack, NULL, 0);
-    s->out.ending = EMQ__END_FAIL;
-}
-
 static void hard_failure(emq_worker *w, const emq_error *err)
 {
     struct emq__round *r = &w->pump.round;
@@ -300,7 +268,7 @@ static void hard_failure(emq_worker *w, const emq_error *err)
 
     /* Invalid may be one of the outcomes, which is then stored as a failure: that, and a take, have nothing that
      * could be wrong with them. */
-    if (!is_invalid(err) || r->n == 0 || (r->n == 1 && r->slots->converted)) {
+    if (!emq__outcome_blamed(err) || r->n == 0 || (r->n == 1 && r->slots->converted)) {
         if (!w->pump.refused_since_us)
             w->pump.refused_since_us = now;
         w->pump.refused_with = *err;
@@ -314,7 +282,7 @@ static void hard_failure(emq_worker *w, const emq_error *err)
         q->cap = r->n / 2;
     } else {
         r->slots->tries++;
-        entry_failed(w, r->slots, err);
+        emq__outcome_refused(w, r->slots, err);
     }
     round_put_back(w);
 }

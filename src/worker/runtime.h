@@ -7,6 +7,7 @@
  *   queues.c   which queue to look at next, and how many to take from it (no store access)
  *   pump.c     the only thread that takes and settles: one act per queue and turn
  *   round.c    one such act: building it, reading its answer, doubts
+ *   refused.c  outcomes that the store refuses
  *   pump_idle.c  what the pump does when there is nothing to do: waiting, ending, prefetch limits
  *   verdict.c  what a verdict means for the job: one settle entry
  *   slots.c    the threads that run handlers
@@ -111,7 +112,7 @@ struct emq__slot {
     struct emq__outcome out; /* the slot's thread, then the pump */
     int64_t not_before_us;   /* pump: this entry waits until then */
     int32_t tries;           /* pump: failed acts */
-    bool complained;         /* pump: said once */
+    uint64_t refused_for;    /* pump: why the store refused it, alone; 0 = it did not */
     bool converted;          /* pump: its outcome was none that the store takes, once */
 };
 
@@ -130,6 +131,8 @@ struct emq__wqueue { /* the pump's alone, but name */
     int64_t single_until_us; /* settle without taking until then */
     uint64_t pass;           /* weighted shares: the smallest goes next */
     int32_t cap;             /* entries a settle; halved while acts fail */
+    int32_t n_refused;       /* of its outcomes that were refused alone */
+    uint64_t kept_for;       /* the cause that was told last; 0 = none is kept */
 };
 
 /* ---- threads ----------------------------------------------------------------------------- */
@@ -171,7 +174,8 @@ struct emq__pump {
     uint64_t seq;
     struct emq__round round;
     struct emq__slot *pending, **pending_tail; /* outcomes to settle, in order */
-    int32_t n_failing;                         /* of them that have failed alone */
+    int32_t n_refused;                         /* of them that were refused alone */
+    bool full;                                 /* they leave no place: that was told */
     int64_t retry_at_us;                       /* the store fails: nothing before then */
     int32_t failures;                          /* in a row */
     int32_t told;                              /* status of the last ERROR event; 0 = all is well */
@@ -255,7 +259,8 @@ void *emq__pump_main(void *thread);
 bool emq__stopping(const emq_worker *w); /* any thread */
 /* May new jobs be taken? */
 bool emq__pump_may_take(emq_worker *w, int64_t now_us);
-int32_t emq__pump_places(emq_worker *w); /* free ones, prefetch included; may be negative */
+int32_t emq__pump_capacity(emq_worker *w); /* places at all, prefetch included */
+int32_t emq__pump_places(emq_worker *w);   /* free ones, prefetch included; may be negative */
 
 /* round.c: the pump's thread */
 /* Sets up the next act on q: what it can settle, and `want` jobs. false: there is nothing to do. */
@@ -269,6 +274,14 @@ void emq__round_abandon(emq_worker *w);
 void emq__outcome_over(emq_worker *w, struct emq__slot *s, emq_event_kind kind, emq_str text);
 void emq__pump_trouble(emq_worker *w, emq_str queue, const char *doing, const emq_error *err);
 int64_t emq__backoff_jitter_ms(int32_t failures); /* any thread */
+
+/* refused.c: the pump's thread */
+/* Is what was asked for to blame, or is something else in its place in the store? */
+bool emq__outcome_blamed(const emq_error *err);
+/* Alone, and the store can't digest it: it waits for its next try. */
+void emq__outcome_refused(emq_worker *w, struct emq__slot *s, const emq_error *err);
+/* One that was refused is over. */
+void emq__outcome_taken(emq_worker *w, const struct emq__slot *s);
 
 /* pump_idle.c */
 void emq__pump_poke(emq_worker *w);                     /* any thread; async-signal-safe */

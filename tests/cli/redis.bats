@@ -320,6 +320,29 @@ in_part() { [ "$(on_server hexists emq:q:meta emq:pub)" = 1 ]; }
     wait $!
 }
 
+@test "outcomes that are kept are told once a cause, and again when they leave the other queues no place, and when it is over" {
+    needs_server
+    local kept='q: storing an outcome, which is kept and tried again' key='the key "emq:q:completed" is a string and not a zset: it belongs to something else; move it away'
+    emq add q first >/dev/null
+    emq add q second >/dev/null
+    emq work q other --concurrency 2 --lock 5s -- sh -c "case \$(cat) in
+        first) redis-cli -u $EMQ_TEST_SERVER set emq:q:completed x ;;
+        second) until [ -e $PWD/go ]; do sleep 0.05; done ;;
+        esac" 2>work.err &
+    until_true grep -qF "$kept: $key" work.err
+    touch go
+    until_true grep -qF "$kept (no place is left: this worker takes no job of any queue until then): $key" work.err
+    emq add other x --id o >/dev/null
+    [ "$(grep -cF "$key" work.err)" = 2 ]
+    [ "$(emq show other o --json | jq -r .state)" = waiting ]
+    on_server del emq:q:completed >/dev/null
+    until_true grep -qF 'q: outcomes are stored again' work.err
+    until_true sh -c 'emq show other o --json | jq -e ".state == \"completed\""'
+    [ "$(grep -cF 'outcomes are stored again' work.err)" = 1 ]
+    kill -TERM $!
+    wait $!
+}
+
 @test "a user without the right to a key of the queue is told which, with 77" {
     needs_server
     on_server acl setuser bob on '>pw' '~emq:q:[^m]*' '~emq::*' '&*' +@all >/dev/null
