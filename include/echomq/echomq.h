@@ -76,7 +76,7 @@ static inline emq_str emq_cstr(const char *text)
     X(NOT_FOUND, 5, "no such job or queue")                                        \
     X(WRONG_STATE, 6, "the job's state does not allow this")                       \
     X(TIMEOUT, 7, "the deadline passed")                                           \
-    X(CANCELLED, 8, "the wait was interrupted")                                    \
+    X(CANCELLED, 8, "it was interrupted")                                          \
     X(FAILED, 9, "the job, or its effect, failed")                                 \
     X(LOCKED, 10, "the job is being worked on")                                    \
     X(CONFLICT, 11, "this effect was claimed with another payload")                \
@@ -307,7 +307,7 @@ ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add_many(emq_client *c, const emq_ne
                                                      emq_error *err);
 /* The same; `progress` is told after each slice how many of `total` the store has: nothing of a
  * staged batch is visible before the end. When it answers anything but 0, a staged batch is dropped: EMQ_CANCELLED,
- * none was added. From the calling thread, without a lock held. */
+ * none was added. Once it is being published nobody is asked any more. From the calling thread, without a lock held. */
 typedef int (*emq_progress_fn)(size_t done, size_t total, void *user);
 ECHOMQ_API ECHOMQ_MUST_CHECK emq_status emq_add_many_watched(emq_client *c,
                                                              const emq_new_job *const *jobs,

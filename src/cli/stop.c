@@ -4,15 +4,16 @@
  */
 #include "cli/stop.h"
 
+#include "cli/cli.h"
+
 #include <signal.h>
 #include <stdatomic.h>
 
 static _Atomic(emq_client *) waiting_client;
-static atomic_int stopped_by;
 
 static void on_signal(int sig)
 {
-    atomic_store(&stopped_by, sig);
+    (void)sig;
     emq_client *c = atomic_load(&waiting_client);
     if (c)
         emq_interrupt(c);
@@ -27,14 +28,37 @@ void cli_interrupt_on_signals(emq_client *c)
     sigaction(SIGTERM, &action, NULL);
 }
 
-int cli_stopped_by(void)
+static atomic_int kept;
+
+static void keep(int sig)
 {
-    return atomic_load(&stopped_by);
+    atomic_store(&kept, sig);
 }
 
-int cli_end_by(int sig)
+void cli_keep_signals(void)
 {
-    (void)signal(sig, SIG_DFL);
-    (void)raise(sig);
-    return 128 + sig;
+    static const int sigs[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = keep, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    struct sigaction was;
+
+    for (size_t i = 0; i < EMQ_ARRAY_LEN(sigs); i++) {
+        sigaction(sigs[i], NULL, &was);
+        if (was.sa_handler != SIG_IGN)
+            sigaction(sigs[i], &action, NULL);
+    }
+}
+
+int cli_kept_signal(void)
+{
+    return atomic_load(&kept);
+}
+
+int cli_die_of_signal(const struct cli *cli, const char *what)
+{
+    int sig = cli_kept_signal();
+
+    cli_say(cli, "%s (%s)", what, strsignal(sig));
+    signal(sig, SIG_DFL);
+    raise(sig);
+    return CLI_NO;
 }

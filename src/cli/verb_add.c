@@ -278,7 +278,7 @@ static int show_progress(size_t done, size_t total, void *user)
 {
     (void)total;
     cli_bar_step(user, (int64_t)done);
-    return cli_stopped_by();
+    return cli_kept_signal();
 }
 
 static int batch_tell(const struct cli *cli, const emq_added *all, size_t n, bool must_add)
@@ -318,15 +318,13 @@ static int batch_send(struct cli *cli, struct batch *b, bool must_add)
         out[i] = &all[i];
     }
     struct cli_bar bar;
-    cli_interrupt_on_signals(cli->client);
+    cli_keep_signals();
     cli_bar_start(&bar, cli, "adding", (int64_t)b->n);
     emq_status s = emq_add_many_watched(cli->client, (const emq_new_job *const *)b->jobs, b->n, out,
                                         show_progress, &bar, &err);
     cli_bar_end(&bar);
-    if (s == EMQ_CANCELLED) {
-        cli_say(cli, "stopped by a signal; nothing was added");
-        return cli_end_by(cli_stopped_by());
-    }
+    if (s == EMQ_CANCELLED)
+        return cli_die_of_signal(cli, "stopped by a signal; nothing was added");
     if (s != EMQ_OK)
         return cli_failure(cli, s, &err);
     return batch_tell(cli, all, b->n, must_add);
@@ -379,15 +377,18 @@ const struct cli_verb cli_verb_add = {
         "timestamp\n"
         "milliseconds since 1970. A line without text and data stores 0 bytes. The whole file is "
         "checked\n"
-        "first; prints how many were added. INT and TERM drop a batch of more than 1,000 jobs; one "
-        "that\n"
-        "is killed before it is published adds none, but holds its ids for an hour: who brings one "
-        "is\n"
-        "told to try again (75). On a server, which publishes a thousand at a time, one that is "
-        "killed\n"
-        "in between comes to be as a whole with whoever adds to its queue, takes from it or sweeps "
-        "it\n"
-        "next, within a week.",
+        "first; prints how many were added. A signal (INT, TERM, HUP) takes back what is staged of "
+        "a "
+        "batch of\n"
+        "more than 1,000 jobs, unless it is being published. One that is killed outright before "
+        "adds "
+        "none,\n"
+        "too, but holds its ids for an hour: who brings one is told to try again (75). On a "
+        "server, "
+        "which\n"
+        "publishes a thousand at a time, one that is killed in between comes to be as a whole with "
+        "whoever\n"
+        "adds to its queue, takes from it or sweeps it next, within a week.",
     .options = add_table,
     .options_size = sizeof(struct add_options),
     .min_words = 1,

@@ -258,8 +258,8 @@ static emq_status because(emq_status s, const char *what, emq_error *err)
     return emq__fail(err, s, inner.native, where_many, "%s: %s", what, inner.text);
 }
 
-/* A batch that failed when `staged` of its entries had been staged. It is added as a whole or not at all: what
- * is known not to be published is dropped, so that it need not hold its ids. */
+/* A batch that failed, or was cancelled, when `staged` of its entries had been staged. It is added as a whole or not
+ * at all: what is known not to be published is dropped, so that it need not hold its ids. */
 static emq_status give_up(struct many *m, emq_str stage, size_t staged, emq_status s,
                           emq_error *err)
 {
@@ -279,10 +279,11 @@ static emq_status give_up(struct many *m, emq_str stage, size_t staged, emq_stat
         return staged < m->n ? because(EMQ_E_UNAVAIL, none, err) : because(s, doubt, err);
     if (staged == 0)
         return s;
-    dropped = emq__do_publish(m->c, &req, &res, &mem, NULL);
+    dropped = emq__do_publish(m->c, &req, &res, &mem, s == EMQ_CANCELLED ? err : NULL);
     emq__arena_free(&mem);
-    if (dropped == EMQ_NOT_FOUND && staged == m->n &&
-        s != EMQ_CANCELLED) /* its publication had begun */
+    if (s == EMQ_CANCELLED)
+        return emq__is_failure(dropped) ? because(dropped, none, err) : s;
+    if (dropped == EMQ_NOT_FOUND && staged == m->n) /* the publication had begun */
         return because(EMQ_E_IN_DOUBT, doubt, err);
     return emq__is_failure(dropped) ? because(s, none, err) : s;
 }

@@ -188,7 +188,7 @@ load common
 # Has a batch been staged in part?
 staged() {
     if [ -n "${EMQ_TEST_SERVER:-}" ]; then
-        [ -n "$(redis-cli -u "$EMQ_TEST_SERVER" keys 'emq::emq::stage:*')" ]
+        redis-cli -u "$EMQ_TEST_SERVER" keys 'emq::emq::stage:*' | grep -qx '[^:]*::[^:]*::[^:]*:[^:]*'
     else
         [ "$(sqlite3 -cmd '.timeout 5000' queue.db 'SELECT count(*) FROM emq_stage' 2>/dev/null)" = 1 ]
     fi
@@ -210,18 +210,22 @@ staged() {
 }
 
 @test "a batch that is stopped by a signal adds nothing and holds no ids" {
-    for i in $(seq 1 50000); do echo "{\"id\":\"x$i\"}"; done >long
+    local sig code
+    { echo '{"id":"x"}'; for i in $(seq 1 50000); do echo "{\"data\":$i}"; done; } >long
     emq add q first >/dev/null
-    emq add q --batch long >out 2>err &
-    until_true staged
-    kill -TERM $!
-    code=0
-    wait $! || code=$?
-    [ "$code" -eq 143 ]
-    grep -q "stopped by a signal; nothing was added" err
-    [ "$(emq stats q --json | jq .waiting)" = 1 ]
-    expect 0 emq add q --id x1
-    [ "$output" = x1 ]
+    for sig in TERM HUP; do
+        emq add q --batch long >out 2>err &
+        until_true staged
+        kill -$sig $!
+        code=0
+        wait $! || code=$?
+        [ "$code" = $((128 + $(kill -l $sig))) ]
+        grep -q 'stopped by a signal; nothing was added' err
+        ! staged || false
+        [ ! -s out ]
+        [ "$(emq stats q --json | jq .waiting)" = 1 ]
+    done
+    expect 0 emq add q --id x
 }
 
 @test "what was obliterated while a long batch was staged is not counted as added" {

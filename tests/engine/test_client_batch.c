@@ -66,6 +66,26 @@ static int publication_fails(size_t done, size_t total, void *user)
     return 0;
 }
 
+static int cancel_half_way(size_t done, size_t total, void *user)
+{
+    (void)total;
+    (void)user;
+    return done == HALF;
+}
+
+static int cancel_at_the_end(size_t done, size_t total, void *user)
+{
+    (void)user;
+    return done == total;
+}
+
+static int cancel_and_fail(size_t done, size_t total, void *user)
+{
+    (void)total;
+    plan(user, "publish", EMQ__FAULT_UNAVAIL, 1);
+    return done == HALF;
+}
+
 static void check_whole(struct fixture *f)
 {
     emq_error err = {0};
@@ -90,25 +110,6 @@ EMQ_TEST(a_batch_that_failed_half_way_can_be_added_again_at_once)
     fixture_close(&f);
 }
 
-static int stop_after_all(size_t done, size_t total, void *user)
-{
-    (void)user;
-    return done == total;
-}
-
-EMQ_TEST(a_batch_that_its_watcher_stops_adds_nothing_and_holds_no_ids)
-{
-    struct fixture f;
-    emq_error err = {0};
-
-    fixture_open_unchecked(&f);
-    make_batch();
-    CHECK_STATUS(add_batch(&f, stop_after_all, &err), EMQ_CANCELLED);
-    CHECK_INT(count_of_state(&f, EMQ_WAITING), 0);
-    check_whole(&f);
-    fixture_close(&f);
-}
-
 static void stage_elsewhere(struct fixture *f, const char *id)
 {
     struct emq__add_entry en = {.prefix = S("emq"),
@@ -125,6 +126,36 @@ static void stage_elsewhere(struct fixture *f, const char *id)
 
     CHECK_STATUS_ERR(f->store->ops->add(f->store, &req, &res, &mem, &err), EMQ_OK, &err);
     emq__arena_free(&mem);
+}
+
+EMQ_TEST(a_batch_that_is_cancelled_before_its_publication_adds_nothing_and_holds_no_ids)
+{
+    struct fixture f;
+    emq_error err = {0};
+
+    fixture_open_unchecked(&f);
+    make_batch();
+    CHECK_STATUS(add_batch(&f, cancel_half_way, &err), EMQ_CANCELLED);
+    CHECK_STATUS(add_batch(&f, cancel_at_the_end, &err), EMQ_CANCELLED);
+    CHECK_STATUS(add_batch(&f, cancel_and_fail, &err), EMQ_E_UNAVAIL);
+    CHECK(strstr(err.text, "held for an hour"));
+    fixture_advance(&f, 3600001);
+    CHECK_INT(count_of_state(&f, EMQ_WAITING), 0);
+    check_whole(&f);
+    fixture_close(&f);
+}
+
+EMQ_TEST(a_batch_of_one_act_is_added_before_it_can_be_cancelled)
+{
+    struct fixture f;
+    emq_error err = {0};
+
+    fixture_open_unchecked(&f);
+    make_batch();
+    CHECK_STATUS_ERR(emq_add_many_watched(f.c, list, HALF, out, cancel_half_way, &f, &err), EMQ_OK,
+                     &err);
+    CHECK_INT(count_of_state(&f, EMQ_WAITING), HALF);
+    fixture_close(&f);
 }
 
 EMQ_TEST(a_batch_that_meets_an_id_of_another_does_not_hold_its_own)
