@@ -247,6 +247,8 @@ static struct emq__mend_res look_at_publication(struct fx *t, bool repair)
 
 REDIS_TEST(a_publication_that_rests_is_a_flaw_and_is_repaired_to_its_end)
 {
+    int64_t count;
+
     publish_in_part(t);
     CHECK_INT(look_at_publication(t, false).outcome, EMQ__MEND_HEALTHY);
     advance(t, 11000);
@@ -260,6 +262,12 @@ REDIS_TEST(a_publication_that_rests_is_a_flaw_and_is_repaired_to_its_end)
     advance(t, 11000);
     CHECK_INT(look_at_publication(t, true).outcome, EMQ__MEND_REPAIRED);
     published(t, 6 * EMQ__BATCH_MAX - 3);
+    CHECK_INT(look_at_publication(t, false).outcome, EMQ__MEND_HEALTHY);
+    for (int i = 0; i < 2; i++)
+        stage_jobs(t, "q", EMQ__BATCH_MAX);
+    CHECK_STATUS(publish(t, &count), EMQ_OK);
+    advance(t, 11000);
+    CHECK_DO("1", "HEXISTS emq:q:meta emq:pub"); /* until the next act */
     CHECK_INT(look_at_publication(t, false).outcome, EMQ__MEND_HEALTHY);
 }
 

@@ -307,6 +307,19 @@ local function waits_unmarked()
   return head and tonumber(head) / 4096 < now_ms - OVERDUE_MS or false
 end
 
+-- Has the publisher of a batch that is there in part not gone on with it? The mark may outlive its publication.
+local function publication_rests()
+  local at = call("HGET", B .. "meta", "emq:pub")
+  if at and (tonumber(at) or 0) < now_ms - OVERDUE_MS then
+    for _, field in ipairs(try_record("HKEYS", X .. "stages")) do
+      local pub = string.gsub(field, "^(%d+) (.*)$", "%2:%1")
+      if string.find(call("LINDEX", pub, "0") or "", "^c") and call("LLEN", pub) > 1 then
+        return true
+      end
+    end
+  end
+end
+
 -- The flaws of the queue itself: {flaw, job, about, ...}.
 local function flaws_of_queue()
   local out = {}
@@ -322,8 +335,7 @@ local function flaws_of_queue()
   if waits_unmarked() then
     add("marker", "", "")
   end
-  local publishes = call("HGET", B .. "meta", "emq:pub")
-  if publishes and (tonumber(publishes) or 0) < now_ms - OVERDUE_MS then
+  if publication_rests() then
     add("publication", "", "")
   end
   for i, id in ipairs(call("SMEMBERS", B .. "stalled")) do
