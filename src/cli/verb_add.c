@@ -378,17 +378,16 @@ const struct cli_verb cli_verb_add = {
         "milliseconds since 1970. A line without text and data stores 0 bytes. The whole file is "
         "checked\n"
         "first; prints how many were added. A signal (INT, TERM, HUP) takes back what is staged of "
-        "a "
-        "batch of\n"
-        "more than 1,000 jobs, unless it is being published. One that is killed outright before "
-        "adds "
-        "none,\n"
-        "too, but holds its ids for an hour: who brings one is told to try again (75). On a "
-        "server, "
-        "which\n"
-        "publishes a thousand at a time, one that is killed in between comes to be as a whole with "
-        "whoever\n"
-        "adds to its queue, takes from it or sweeps it next, within a week.",
+        "a batch\n"
+        "of more than 1,000 jobs, unless it is being published; a second one ends the program at "
+        "once. One\n"
+        "that is killed before it is published adds none, too, but holds its ids for an hour: who "
+        "brings\n"
+        "one is told to try again (75). On a server, which publishes a thousand at a time, one "
+        "that is\n"
+        "killed in between comes to be as a whole with whoever adds to its queue, takes from it "
+        "or sweeps\n"
+        "it next, within a week.",
     .options = add_table,
     .options_size = sizeof(struct add_options),
     .min_words = 1,
