@@ -145,4 +145,14 @@ module.exports = [
     avoid: (o, dump) => o.op === 'release' && dump[o.id] && dump[o.id].priority !== '0' && !dump.marker?.includes('0 0'),
     proof: [add({ priority: 2 }), { op: 'take' }, { op: 'pause' }, { op: 'resume' }, { op: 'release', id: '1' }],
   },
+  {
+    name: 'a slot that a job leaves for its backoff wakes a worker at the concurrency limit',
+    why: 'BullMQ writes no marker then, so that a sleeping worker sleeps on beside a free slot and a job that is ready',
+    avoid(o, dump) {
+      const job = dump[o.id];
+      const waits = o.op === 'fail' && job?.opts?.backoff && Number(job.atm || 0) + 1 < job.opts.attempts;
+      return waits && dump.meta?.concurrency && states(dump).active.includes(o.id) && (dump.wait || dump.prioritized) && !dump.marker?.includes('0 0');
+    },
+    proof: [add({ attempts: 2, backoff: { type: 'fixed', delay: STEP } }), { op: 'take' }, { op: 'pause' }, { op: 'resume' }, { op: 'concurrency', limit: 1 }, add(), { op: 'fail', id: '1', reason: 'no' }],
+  },
 ];
