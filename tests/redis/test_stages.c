@@ -234,6 +234,23 @@ REDIS_TEST(the_queue_that_comes_next_goes_on_when_a_publisher_died_between_two_q
     CHECK_INT(stats(t, "r").count[EMQ_WAITING], 11);
 }
 
+REDIS_TEST(a_queue_that_was_obliterated_while_a_publication_rests_is_not_there_afterwards)
+{
+    struct emq__obliterate_req req = {
+        .prefix = FX_PREFIX, .queue = S("r"), .force = true, .limit = EMQ__BATCH_MAX};
+    struct emq__obliterate_res res;
+
+    fx_unchecked(t);
+    stage_jobs(t, "q", EMQ__BATCH_MAX - 1);
+    stage_jobs(t, "r", 10);
+    CHECK_STATUS(FX_CALL(t, obliterate, &req, &res), EMQ_OK);
+    begin_to_publish(t);
+    CHECK(sweep(t, "q", 3).more);
+    sweep(t, "r", 3); /* whoever comes by there */
+    CHECK_DO("0", "EXISTS emq:r:meta emq::emq:r:stages");
+    CHECK_INT(stats(t, "q").count[EMQ_WAITING], EMQ__BATCH_MAX - 1);
+}
+
 static struct emq__mend_res look_at_publication(struct fx *t, bool repair)
 {
     struct emq__suspect x = {.flaw = S("publication"), .key = S("queue ")};
@@ -266,8 +283,8 @@ REDIS_TEST(a_publication_that_rests_is_a_flaw_and_is_repaired_to_its_end)
     for (int i = 0; i < 2; i++)
         stage_jobs(t, "q", EMQ__BATCH_MAX);
     CHECK_STATUS(publish(t, &count), EMQ_OK);
-    advance(t, 11000);
-    CHECK_DO("1", "HEXISTS emq:q:meta emq:pub"); /* until the next act */
+    CHECK_DO("0", "HEXISTS emq:q:meta emq:pub");
+    CHECK_DO("1", "HSET emq:q:meta emq:pub 1");
     CHECK_INT(look_at_publication(t, false).outcome, EMQ__MEND_HEALTHY);
 }
 

@@ -131,6 +131,9 @@ local function publish_slice(pub, most, publisher)
     else
       call("HSET", of.x .. "stages", field, num(jobs))
     end
+    if finished and of.publishes and call("EXISTS", of.x .. "stages") == 0 then
+      call("HDEL", of.b .. "meta", "emq:pub")
+    end
     if how == "c" and not finished and jobs > 0 and (publisher or not of.publishes) then
       of.changed[#of.changed + 1] = "emq:pub"
       of.changed[#of.changed + 1] = now_text
